@@ -1,0 +1,56 @@
+"""JAX arrays on the CPU.
+
+They are immutable, so they are read through NumPy's read-only view and never offered as `out`.
+A result goes back without a copy because it is 64-byte aligned (`jnp.asarray` would copy).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["KIND"]
+
+
+class _JaxKind:
+    name = "JAX"
+    cast_hint = "{name}.astype(jnp.{dtype})"
+    to_numpy_hint = "np.asarray({name})"
+
+    def borrow(self, array: Any, op: str, argument: str) -> npt.NDArray[Any]:
+        jax = sys.modules["jax"]
+        if isinstance(array, jax.core.Tracer):
+            raise TypeError(
+                f"{op}: {argument} is traced by jax.jit, grad or vmap, and has no value yet: "
+                "use gradops.jax, whose functions can be traced."
+            )
+        if not isinstance(array, jax.Array):
+            raise TypeError(f"{op}: {argument} is a {type(array).__name__}. Give a jax.Array.")
+        try:
+            platforms = {device.platform for device in array.devices()}
+            if platforms != {"cpu"}:
+                raise TypeError(
+                    f"{op}: {argument} is on {', '.join(sorted(platforms))}: "
+                    f"give jax.device_put({argument}, jax.devices('cpu')[0])."
+                )
+            return np.asarray(array)
+        except RuntimeError as error:  # deleted or donated
+            raise TypeError(f"{op}: {argument} cannot be read: {error}") from error
+
+    def give_back(self, result: npt.NDArray[Any], like: Any) -> Any:
+        jnp = sys.modules["jax"].numpy
+        if result.dtype == np.float64 and jnp.zeros((), np.float32).astype(np.float64).dtype != np.float64:
+            raise TypeError(
+                "the result is float64, but JAX has 64-bit types switched off: "
+                "set jax_enable_x64, or ask for float32."
+            )
+        if result.size == 0 or result.dtype == ml_dtypes.bfloat16:
+            return jnp.asarray(result)  # NumPy cannot export bfloat16 through DLPack: one copy
+        return jnp.from_dlpack(result)
+
+
+KIND = _JaxKind()

@@ -1,0 +1,34 @@
+"""NumPy arrays: any strides, read-only or not, either byte order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["KIND"]
+
+
+class _NumpyKind:
+    name = "NumPy"
+    cast_hint = "{name}.astype(np.{dtype})"
+    to_numpy_hint = "np.asarray({name})"
+
+    def borrow(self, array: Any, op: str, argument: str) -> npt.NDArray[Any]:
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError(
+                f"{op}: {argument} is a masked array, whose mask would be lost. "
+                f"Give {argument}.filled(value) or {argument}.data."
+            )
+        plain = np.asarray(array)  # a NumPy scalar becomes an array, a subclass its base
+        # isnative is False for the other byte order only; ml_dtypes' types say None or True.
+        if plain.dtype.byteorder in "<>" and not plain.dtype.isnative:
+            return plain.astype(plain.dtype.newbyteorder("="))
+        return plain
+
+    def give_back(self, result: npt.NDArray[Any], like: Any) -> Any:
+        return result
+
+
+KIND = _NumpyKind()

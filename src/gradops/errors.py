@@ -1,0 +1,48 @@
+"""The errors that gradops raises, named and numbered as TensorFlow's.
+
+Each is also the built-in exception that a Python user would expect, so ``except ValueError`` works
+as well as ``except gradops.errors.InvalidArgumentError``. An argument of a wrong Python *type* (a
+string where a list belongs, a tensor that requires a gradient) is a plain `TypeError`, as it is in
+TensorFlow.
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "GradopsError",
+    "InvalidArgumentError",
+    "OutOfRangeError",
+    "ResourceExhaustedError",
+    "UnimplementedError",
+]
+
+
+class GradopsError(Exception):
+    """Base class of every error below."""
+
+    #: TensorFlow's (and gRPC's) status code.
+    code: ClassVar[int] = 2
+
+
+class InvalidArgumentError(GradopsError, ValueError):
+    """A value, shape or dtype that the operator does not allow."""
+
+    code = 3
+
+
+class ResourceExhaustedError(GradopsError, MemoryError):
+    """There is no memory for the result or the workspace."""
+
+    code = 8
+
+
+class OutOfRangeError(GradopsError, IndexError):
+    """An index that points outside the tensor it indexes."""
+
+    code = 11
+
+
+class UnimplementedError(GradopsError, NotImplementedError):
+    """A combination that TensorFlow's signature can spell but no implementation offers."""
+
+    code = 12

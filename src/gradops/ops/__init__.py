@@ -1,0 +1,1 @@
+"""The operators, one file each: contract, checks, result, call into C++."""

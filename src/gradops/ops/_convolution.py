@@ -1,0 +1,240 @@
+"""What the convolutions share: their attributes, the checks, and the call into C++.
+
+Each operator's file lists the checks in TensorFlow's order; this file holds each check once.
+`op` is the eager function's name, which every message begins with.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from gradops import _core, arrays
+from gradops.errors import InvalidArgumentError, UnimplementedError
+from gradops.geometry import LAYOUTS, Layout, Window, place_windows
+from gradops.ops._operator import Attr
+
+__all__ = [
+    "ATTRS",
+    "ConvolutionSizes",
+    "check_channels",
+    "check_dilations",
+    "check_explicit_paddings",
+    "check_int32",
+    "check_length",
+    "check_rank",
+    "check_strides",
+    "convolve",
+    "windows",
+]
+
+_INT32_MAX = 2**31 - 1
+
+#: The attributes of all convolutions, in the order of TensorFlow's OpDef.
+ATTRS = (
+    Attr("T", "type", allowed=("half", "bfloat16", "float", "double", "int32")),
+    Attr("strides", "list(int)"),
+    Attr("use_cudnn_on_gpu", "bool", True),
+    Attr("padding", "string", allowed=("SAME", "VALID", "EXPLICIT")),
+    Attr("explicit_paddings", "list(int)", ()),
+    Attr("data_format", "string", "NHWC", allowed=("NHWC", "NCHW")),
+    Attr("dilations", "list(int)", (1, 1, 1, 1)),
+)
+
+
+class ConvolutionSizes(NamedTuple):
+    """All sizes of one checked convolution. Conv2D maps input to output; its gradient with respect
+    to the input maps back."""
+
+    data_format: str
+    batch: int
+    in_height: int
+    in_width: int
+    in_channels: int
+    filter_height: int
+    filter_width: int
+    out_height: int
+    out_width: int
+    out_channels: int
+    groups: int
+    stride_height: int
+    stride_width: int
+    dilation_height: int
+    dilation_width: int
+    pad_top: int
+    pad_left: int
+
+    @property
+    def input_shape(self) -> tuple[int, int, int, int]:
+        return LAYOUTS[self.data_format].shape(self.batch, self.in_height, self.in_width, self.in_channels)
+
+    @property
+    def output_shape(self) -> tuple[int, int, int, int]:
+        return LAYOUTS[self.data_format].shape(self.batch, self.out_height, self.out_width, self.out_channels)
+
+
+# --- attributes ---
+
+
+def check_int32(op: str, name: str, values: tuple[int, ...]) -> None:
+    """TensorFlow keeps strides and dilations in 32 bits."""
+    for value in values:
+        if not -(2**31) <= value <= _INT32_MAX:
+            raise InvalidArgumentError(f"{op}: {name} has value {value} out of range for an int32")
+
+
+def check_length(op: str, name: str, values: tuple[int, ...]) -> None:
+    if len(values) != 4:
+        raise InvalidArgumentError(
+            f"{op}: {name} must have 4 values, one for each dimension in data_format order, "
+            f"got {len(values)}: {list(values)}"
+        )
+
+
+def check_strides(op: str, strides: tuple[int, ...], layout: Layout) -> None:
+    """Strides of batch and channels are 1, of height and width at least 1."""
+    _check_batch_and_channels(op, "strides", strides, layout)
+    if strides[layout.height] <= 0 or strides[layout.width] <= 0:
+        raise InvalidArgumentError(
+            f"{op}: strides of height and width must be larger than 0, got {list(strides)}"
+        )
+
+
+def check_dilations(op: str, dilations: tuple[int, ...], layout: Layout) -> None:
+    """Dilations of batch and channels are 1, of height and width at least 1."""
+    _check_batch_and_channels(op, "dilations", dilations, layout)
+    if dilations[layout.height] <= 0 or dilations[layout.width] <= 0:
+        raise InvalidArgumentError(
+            f"{op}: dilations of height and width must be larger than 0, got {list(dilations)}"
+        )
+
+
+def _check_batch_and_channels(op: str, name: str, values: tuple[int, ...], layout: Layout) -> None:
+    if values[layout.batch] != 1 or values[layout.channels] != 1:
+        raise UnimplementedError(
+            f"{op}: {name} in the batch and channel dimensions must be 1, got {list(values)} "
+            f"for {'NCHW' if layout.channels == 1 else 'NHWC'}"
+        )
+
+
+def check_explicit_paddings(op: str, padding: str, explicit_paddings: tuple[int, ...], layout: Layout) -> None:
+    """EXPLICIT takes 8 values, none negative, none for batch or channels; SAME and VALID take none."""
+    if padding != "EXPLICIT":
+        if explicit_paddings:
+            raise InvalidArgumentError(
+                f"{op}: explicit_paddings must be empty with padding {padding!r}, got {list(explicit_paddings)}. "
+                "Use padding 'EXPLICIT', or leave explicit_paddings away."
+            )
+        return
+    if len(explicit_paddings) != 8:
+        raise InvalidArgumentError(
+            f"{op}: explicit_paddings must contain 8 values, [before, after] for each dimension in data_format "
+            f"order, got {len(explicit_paddings)}: {list(explicit_paddings)}"
+        )
+    if min(explicit_paddings) < 0:
+        raise InvalidArgumentError(
+            f"{op}: all elements of explicit_paddings must be nonnegative, got {list(explicit_paddings)}"
+        )
+    b, c = 2 * layout.batch, 2 * layout.channels
+    if any(explicit_paddings[b : b + 2]) or any(explicit_paddings[c : c + 2]):
+        raise InvalidArgumentError(
+            f"{op}: nonzero explicit_paddings in the batch or channel dimensions are not supported, "
+            f"got {list(explicit_paddings)}"
+        )
+    if max(explicit_paddings) > _INT32_MAX:
+        raise InvalidArgumentError(
+            f"{op}: explicit_paddings must fit 32 bits, got {list(explicit_paddings)}"
+        )
+
+
+# --- shapes ---
+
+
+def check_rank(op: str, name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 4:
+        raise InvalidArgumentError(f"{op}: {name} must be 4-dimensional, got rank {len(shape)}: shape {shape}")
+
+
+def check_channels(op: str, in_channels: int, filter_shape: tuple[int, ...]) -> None:
+    """The filter's depth is positive and divides the input's channels: the quotient counts groups."""
+    depth = filter_shape[2]
+    if depth <= 0:
+        raise InvalidArgumentError(
+            f"{op}: filter depth (its dimension 2) must be greater than zero, got filter {filter_shape}"
+        )
+    if in_channels % depth:
+        raise InvalidArgumentError(
+            f"{op}: the input's depth must be evenly divisible by the filter's, but the input has {in_channels} "
+            f"channels and filter {filter_shape} takes {depth}"
+        )
+
+
+def windows(
+    op: str,
+    layout: Layout,
+    in_sizes: tuple[int, int],
+    filter_shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    dilations: tuple[int, ...],
+    out_sizes: tuple[int, int] | None = None,
+) -> tuple[Window, Window]:
+    """Place the windows along height and width, and compare with `out_sizes` where given."""
+    placed = []
+    for i, name in enumerate(("height", "width")):
+        axis = layout.height if i == 0 else layout.width
+        explicit = explicit_paddings[2 * axis : 2 * axis + 2] if explicit_paddings else (0, 0)
+        window = place_windows(
+            padding, in_sizes[i], filter_shape[i], strides[axis], dilations[axis], (explicit[0], explicit[1])
+        )
+        if window.out_size < 0:
+            raise InvalidArgumentError(
+                f"{op}: computed output {name} would be negative: {window.out_size}. An input of {name} "
+                f"{in_sizes[i]} with padding {padding} is too small for a filter of {filter_shape[i]} "
+                f"dilated by {dilations[axis]}."
+            )
+        if out_sizes is not None and out_sizes[i] != window.out_size:
+            raise InvalidArgumentError(
+                f"{op}: out_backprop has {name} {out_sizes[i]}, but an input of {name} {in_sizes[i]} with a filter "
+                f"of {filter_shape[i]}, stride {strides[axis]}, dilation {dilations[axis]} and padding {padding} "
+                f"makes {window.out_size}. Give out_backprop {name} {window.out_size}."
+            )
+        placed.append(window)
+    return placed[0], placed[1]
+
+
+# --- the call into C++ ---
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(direction: str, dtype: str, sizes: ConvolutionSizes) -> _core.Convolution:
+    data_format, *numbers = sizes
+    return _core.Convolution(direction, dtype, data_format == "NCHW", *numbers)
+
+
+def convolve(
+    op: str,
+    direction: str,
+    sizes: ConvolutionSizes,
+    filter: npt.NDArray[Any],
+    source: npt.NDArray[Any],
+    out: npt.NDArray[Any] | None,
+) -> npt.NDArray[Any]:
+    """Run one direction, ``"forward"`` or ``"input_gradient"``, and return the result.
+
+    A sum of no terms is 0: an empty `source` or `filter` makes a result of zeros.
+    """
+    shape = sizes.output_shape if direction == "forward" else sizes.input_shape
+    result = arrays.empty(op, shape, source.dtype, out)
+    if result.size:
+        if source.size and filter.size:
+            view, contiguous = arrays.native_view, arrays.contiguous
+            _plan(direction, source.dtype.name, sizes).run(
+                view(contiguous(filter)), view(contiguous(source)), view(result)
+            )
+        else:
+            result.fill(0)
+    return arrays.finish(result, out)

@@ -1,0 +1,204 @@
+"""What an operator is: one description that every face of the library derives from."""
+
+from __future__ import annotations
+
+import operator as _operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from gradops import arrays
+from gradops.errors import InvalidArgumentError
+
+__all__ = ["REQUIRED", "TYPE_NAMES", "Attr", "Input", "Operator", "bfloat16"]
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+
+#: TensorFlow's name of an element type -> NumPy's dtype. Messages and attributes use the former.
+TYPE_NAMES: Final[Mapping[str, np.dtype[Any]]] = {
+    "half": np.dtype(np.float16),
+    "bfloat16": bfloat16,
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+    "int8": np.dtype(np.int8),
+    "int16": np.dtype(np.int16),
+    "int32": np.dtype(np.int32),
+    "int64": np.dtype(np.int64),
+    "uint8": np.dtype(np.uint8),
+    "uint16": np.dtype(np.uint16),
+}
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+#: The default of an attribute that has none.
+REQUIRED: Final = _Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One tensor that an operator takes."""
+
+    name: str
+    #: TensorFlow's name of its element type, or ``"T"``: whatever the attribute T says.
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """One attribute of an operator, as TensorFlow's OpDef declares it."""
+
+    name: str
+    kind: Literal["bool", "float", "list(int)", "string", "type"]
+    default: Any = REQUIRED
+    #: The values it may have; empty: all. Of a type, TensorFlow's names in TensorFlow's order.
+    allowed: tuple[str, ...] = ()
+
+    def check(self, op: str, value: Any) -> Any:
+        """Return `value` in its canonical form: hashable, of the attribute's kind, allowed.
+
+        Raises
+        ------
+        TypeError
+            If the value is not of the attribute's kind.
+        InvalidArgumentError
+            If it is, but is not one of the allowed values or a list holds something else than
+            integers of 64 bits.
+        """
+        if value is None and self.default is not REQUIRED:
+            return self.default  # as in TensorFlow, None asks for the default
+        value = _CONVERTERS[self.kind](op, self.name, value)
+        if self.allowed:
+            self._check_allowed(op, value)
+        return value
+
+    def _check_allowed(self, op: str, value: Any) -> None:
+        if self.kind == "type":
+            if value not in (TYPE_NAMES[name] for name in self.allowed):
+                raise InvalidArgumentError(
+                    f"{op}: value for attr {self.name!r} of {value} is not in the list of allowed values: "
+                    f"{', '.join(self.allowed)}"
+                )
+        elif value not in self.allowed:
+            raise InvalidArgumentError(
+                f"{op}: value for attr {self.name!r} of {value!r} is not in the list of allowed values: "
+                f"{', '.join(map(repr, self.allowed))}"
+            )
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Everything there is to know about one operator.
+
+    Attributes
+    ----------
+    name : str
+        TensorFlow's name of the operator, ``"Conv2DBackpropInput"``.
+    function : str
+        The eager function's name, ``"conv2d_backprop_input"``; messages begin with it.
+    inputs : tuple of Input
+        In the order of the signature.
+    attrs : tuple of Attr
+        In the order of TensorFlow's OpDef.
+    output : Input
+        Name and element type of the result.
+    compute : callable
+        ``compute(*inputs, out=None, **attrs)`` on NumPy arrays of the right dtypes, any strides:
+        validates, computes, and returns a new array or `out`.
+    """
+
+    name: str
+    function: str
+    inputs: tuple[Input, ...]
+    attrs: tuple[Attr, ...]
+    output: Input
+    compute: Callable[..., npt.NDArray[Any]] = field(repr=False)
+
+    @property
+    def type_attr(self) -> Attr:
+        """The attribute that gives the element type of the tensors declared as T."""
+        return next(attr for attr in self.attrs if attr.name == "T")
+
+    def __call__(self, inputs: tuple[Any, ...], attrs: Mapping[str, Any], out: Any = None) -> Any:
+        """Check, convert and compute; give the result back as the caller's kind of array."""
+        given = {attr.name: attr.check(self.function, attrs[attr.name]) for attr in self.attrs if attr.name in attrs}
+        borrowed = arrays.borrow(self.function, self.inputs, inputs)
+        if "T" not in given:
+            given["T"] = self.type_attr.check(self.function, borrowed.element_type)
+        if out is not None:
+            arrays.check_out(self.function, out, borrowed)
+        return borrowed.give_back(self.compute(*borrowed.tensors, out=out, **given))
+
+
+# --- attribute values, one converter for each kind ---
+
+
+def _to_bool(op: str, name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{op}: expected a bool for argument {name!r}, not {value!r}")
+    return bool(value)
+
+
+def _to_float(op: str, name: str, value: Any) -> float:
+    if isinstance(value, (str, bytes)):  # float("1") would take it
+        raise TypeError(f"{op}: expected a number for argument {name!r}, not {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{op}: expected a number for argument {name!r}, not {value!r}") from error
+
+
+def _to_string(op: str, name: str, value: Any) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str):
+        raise TypeError(f"{op}: expected a string for argument {name!r}, not {value!r}")
+    return str(value)
+
+
+def _to_int_list(op: str, name: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, (list, tuple)):
+        if not (isinstance(value, np.ndarray) and value.ndim == 1):
+            raise TypeError(f"{op}: expected a list of integers for argument {name!r}, not {value!r}")
+        value = value.tolist()
+    try:
+        integers = tuple(map(_operator.index, value))
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"{op}: every element of {name} must be an integer, got {value!r}"
+        ) from error
+    for integer in integers:
+        if not -(2**63) <= integer < 2**63:
+            raise InvalidArgumentError(f"{op}: {name} has value {integer} out of range for an int64")
+    return integers
+
+
+def _to_type(op: str, name: str, value: Any) -> np.dtype[Any]:
+    if value is None:
+        raise TypeError(f"{op}: expected an element type for argument {name!r}, not None")
+    if isinstance(value, str) and value in ("half", "bfloat16"):
+        return TYPE_NAMES[value]
+    value = getattr(value, "as_numpy_dtype", value)  # tf.float32
+    if type(value).__module__ == "torch":
+        value = str(value).removeprefix("torch.")
+        value = bfloat16 if value == "bfloat16" else value
+    try:
+        return np.dtype(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{op}: expected an element type for argument {name!r}, not {value!r}") from error
+
+
+_CONVERTERS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
+    "bool": _to_bool,
+    "float": _to_float,
+    "list(int)": _to_int_list,
+    "string": _to_string,
+    "type": _to_type,
+}
