@@ -90,5 +90,6 @@ def place_windows(
 
 def _divide(numerator: int, denominator: int) -> int:
     """Divide as C does, toward zero. TensorFlow's sizes depend on it: a filter one position too
-    long for its input gives no window at stride 2, but a negative count at stride 1."""
+    long for its input gives no window at stride 2, but a negative count at stride 1.
+    """
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)

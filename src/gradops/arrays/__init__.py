@@ -21,6 +21,7 @@ from gradops.arrays import _dlpack, _jax, _numpy, _torch
 from gradops.arrays._kind import Kind
 from gradops.arrays._lists import from_list
 from gradops.errors import InvalidArgumentError, ResourceExhaustedError
+from gradops.ops._sizes import size_vector_from_list
 
 if TYPE_CHECKING:
     from gradops.ops._operator import Input
@@ -61,7 +62,7 @@ def _kind_of_type(cls: type) -> Kind | None:
 class Borrowed:
     """The inputs of one call as NumPy arrays, and the way back to the caller's kind."""
 
-    tensors: list[npt.NDArray[Any]]
+    tensors: list[Any]  #: NumPy arrays, or a `SizeVector` for a list of sizes
     element_type: np.dtype[Any] | None
     kind: Kind
     like: Any
@@ -94,7 +95,10 @@ def borrow(op: str, declared: Sequence[Input], values: Sequence[Any]) -> Borrowe
     for i, (spec, value) in enumerate(zip(declared, values, strict=True)):
         its_kind = _kind_of_type(type(value))
         if its_kind is None:
-            lists.append(i)
+            if spec.is_sizes and (sizes := size_vector_from_list(value)) is not None:
+                tensors[i] = sizes
+            else:
+                lists.append(i)
             continue
         tensor = its_kind.borrow(value, op, spec.name)
         if spec.type == "T":
@@ -105,7 +109,7 @@ def borrow(op: str, declared: Sequence[Input], values: Sequence[Any]) -> Borrowe
                     f"{op}: {spec.name} is {tensor.dtype}, but an earlier input is {element_type}. "
                     f"Give both the same element type, for example {spec.name}.astype({element_type})."
                 )
-        elif tensor.dtype != spec.type and tensor.dtype != _FIXED[spec.type]:
+        elif tensor.dtype != _FIXED[spec.type]:
             raise InvalidArgumentError(
                 f"{op}: {spec.name} must be {_FIXED[spec.type]}, got {tensor.dtype}. "
                 f"Convert it first: {its_kind.cast_hint.format(name=spec.name, dtype=_FIXED[spec.type])}."
@@ -144,11 +148,13 @@ def check_out(op: str, out: Any, borrowed: Borrowed) -> None:
     if type(out) is not np.ndarray:
         raise TypeError(f"{op}: out must be a NumPy array, not {type(out).__module__}.{type(out).__qualname__}")
     if borrowed.kind is not _NUMPY:
-        raise TypeError(f"{op}: out works with NumPy inputs, but these are {borrowed.kind.name} arrays. Leave out= away.")
+        raise TypeError(
+            f"{op}: out works with NumPy inputs, but these are {borrowed.kind.name} arrays. Leave out= away."
+        )
     if not out.flags.writeable:
         raise InvalidArgumentError(f"{op}: out is read-only. Give a writable array.")
     for tensor in borrowed.tensors:
-        if _overlap(out, tensor):
+        if isinstance(tensor, np.ndarray) and _overlap(out, tensor):
             raise InvalidArgumentError(f"{op}: out shares memory with an input. Give an array of its own.")
 
 
@@ -185,6 +191,8 @@ def empty(op: str, shape: tuple[int, ...], dtype: np.dtype[Any], out: npt.NDArra
     size = math.prod(shape) * dtype.itemsize
     try:
         return np.ndarray(shape, dtype, buffer=_core.allocate(size))
+    except ValueError:  # no elements, but sizes whose product is beyond NumPy
+        raise InvalidArgumentError(f"{op}: the result's shape {shape} is too large") from None
     except MemoryError:
         raise ResourceExhaustedError(
             f"{op}: no memory for a result of shape {shape}, {dtype} ({size:,} bytes)"
@@ -202,9 +210,7 @@ def native_view(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array.view(np.uint16) if array.dtype.num not in _NATIVE_TYPE_NUMBERS else array
 
 
-_NATIVE_TYPE_NUMBERS = frozenset(
-    np.dtype(t).num for t in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2")
-)
+_NATIVE_TYPE_NUMBERS = frozenset(np.dtype(t).num for t in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2"))
 
 
 def finish(result: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:

@@ -42,15 +42,14 @@ class _JaxKind:
             raise TypeError(f"{op}: {argument} cannot be read: {error}") from error
 
     def give_back(self, result: npt.NDArray[Any], like: Any) -> Any:
-        jnp = sys.modules["jax"].numpy
-        if result.dtype == np.float64 and jnp.zeros((), np.float32).astype(np.float64).dtype != np.float64:
+        jax = sys.modules["jax"]
+        if result.dtype == np.float64 and not jax.config.jax_enable_x64:
             raise TypeError(
-                "the result is float64, but JAX has 64-bit types switched off: "
-                "set jax_enable_x64, or ask for float32."
+                "the result is float64, but JAX has 64-bit types switched off: set jax_enable_x64, or ask for float32."
             )
         if result.size == 0 or result.dtype == ml_dtypes.bfloat16:
-            return jnp.asarray(result)  # NumPy cannot export bfloat16 through DLPack: one copy
-        return jnp.from_dlpack(result)
+            return jax.numpy.asarray(result)  # NumPy cannot export bfloat16 through DLPack: one copy
+        return jax.numpy.from_dlpack(result)
 
 
 KIND = _JaxKind()

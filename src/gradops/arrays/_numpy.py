@@ -22,10 +22,7 @@ class _NumpyKind:
                 f"Give {argument}.filled(value) or {argument}.data."
             )
         plain = np.asarray(array)  # a NumPy scalar becomes an array, a subclass its base
-        # isnative is False for the other byte order only; ml_dtypes' types say None or True.
-        if plain.dtype.byteorder in "<>" and not plain.dtype.isnative:
-            return plain.astype(plain.dtype.newbyteorder("="))
-        return plain
+        return plain if plain.dtype.isnative else plain.astype(plain.dtype.newbyteorder("="))
 
     def give_back(self, result: npt.NDArray[Any], like: Any) -> Any:
         return result

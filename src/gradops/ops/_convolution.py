@@ -6,18 +6,19 @@ Each operator's file lists the checks in TensorFlow's order; this file holds eac
 
 from __future__ import annotations
 
-import functools
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from gradops import _core, arrays
-from gradops.errors import InvalidArgumentError, UnimplementedError
+from gradops.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from gradops.geometry import LAYOUTS, Layout, Window, place_windows
 from gradops.ops._operator import Attr
 
 __all__ = [
     "ATTRS",
+    "Convolution",
     "ConvolutionSizes",
     "check_channels",
     "check_dilations",
@@ -26,7 +27,6 @@ __all__ = [
     "check_length",
     "check_rank",
     "check_strides",
-    "convolve",
     "windows",
 ]
 
@@ -46,7 +46,8 @@ ATTRS = (
 
 class ConvolutionSizes(NamedTuple):
     """All sizes of one checked convolution. Conv2D maps input to output; its gradient with respect
-    to the input maps back."""
+    to the input maps back.
+    """
 
     data_format: str
     batch: int
@@ -97,18 +98,14 @@ def check_strides(op: str, strides: tuple[int, ...], layout: Layout) -> None:
     """Strides of batch and channels are 1, of height and width at least 1."""
     _check_batch_and_channels(op, "strides", strides, layout)
     if strides[layout.height] <= 0 or strides[layout.width] <= 0:
-        raise InvalidArgumentError(
-            f"{op}: strides of height and width must be larger than 0, got {list(strides)}"
-        )
+        raise InvalidArgumentError(f"{op}: strides of height and width must be larger than 0, got {list(strides)}")
 
 
 def check_dilations(op: str, dilations: tuple[int, ...], layout: Layout) -> None:
     """Dilations of batch and channels are 1, of height and width at least 1."""
     _check_batch_and_channels(op, "dilations", dilations, layout)
     if dilations[layout.height] <= 0 or dilations[layout.width] <= 0:
-        raise InvalidArgumentError(
-            f"{op}: dilations of height and width must be larger than 0, got {list(dilations)}"
-        )
+        raise InvalidArgumentError(f"{op}: dilations of height and width must be larger than 0, got {list(dilations)}")
 
 
 def _check_batch_and_channels(op: str, name: str, values: tuple[int, ...], layout: Layout) -> None:
@@ -144,9 +141,7 @@ def check_explicit_paddings(op: str, padding: str, explicit_paddings: tuple[int,
             f"got {list(explicit_paddings)}"
         )
     if max(explicit_paddings) > _INT32_MAX:
-        raise InvalidArgumentError(
-            f"{op}: explicit_paddings must fit 32 bits, got {list(explicit_paddings)}"
-        )
+        raise InvalidArgumentError(f"{op}: explicit_paddings must fit 32 bits, got {list(explicit_paddings)}")
 
 
 # --- shapes ---
@@ -209,32 +204,38 @@ def windows(
 # --- the call into C++ ---
 
 
-@functools.lru_cache(maxsize=256)
-def _plan(direction: str, dtype: str, sizes: ConvolutionSizes) -> _core.Convolution:
-    data_format, *numbers = sizes
-    return _core.Convolution(direction, dtype, data_format == "NCHW", *numbers)
+class Convolution:
+    """One checked convolution in one direction; remembered by each operator for its arguments."""
 
+    def __init__(self, op: str, direction: Literal["forward", "input_gradient"], sizes: ConvolutionSizes) -> None:
+        self.sizes = sizes
+        self.result_shape = sizes.output_shape if direction == "forward" else sizes.input_shape
+        self._op = op
+        self._direction = direction
+        self._plans: dict[np.dtype[Any], _core.Convolution] = {}
 
-def convolve(
-    op: str,
-    direction: str,
-    sizes: ConvolutionSizes,
-    filter: npt.NDArray[Any],
-    source: npt.NDArray[Any],
-    out: npt.NDArray[Any] | None,
-) -> npt.NDArray[Any]:
-    """Run one direction, ``"forward"`` or ``"input_gradient"``, and return the result.
+    def plan(self, dtype: np.dtype[Any]) -> _core.Convolution:
+        """Return the native plan for an element type, made on first use."""
+        plan = self._plans.get(dtype)
+        if plan is None:
+            data_format, *numbers = self.sizes
+            plan = _core.Convolution(self._direction, dtype.name, data_format == "NCHW", *numbers)
+            self._plans[dtype] = plan
+        return plan
 
-    A sum of no terms is 0: an empty `source` or `filter` makes a result of zeros.
-    """
-    shape = sizes.output_shape if direction == "forward" else sizes.input_shape
-    result = arrays.empty(op, shape, source.dtype, out)
-    if result.size:
-        if source.size and filter.size:
-            view, contiguous = arrays.native_view, arrays.contiguous
-            _plan(direction, source.dtype.name, sizes).run(
-                view(contiguous(filter)), view(contiguous(source)), view(result)
-            )
-        else:
-            result.fill(0)
-    return arrays.finish(result, out)
+    def __call__(
+        self, filter: npt.NDArray[Any], source: npt.NDArray[Any], out: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
+        """Compute the result; a sum of no terms is 0, so an empty `source` or `filter` makes zeros."""
+        dtype = source.dtype
+        result = arrays.empty(self._op, self.result_shape, dtype, out)
+        if result.size:
+            if source.size and filter.size:
+                view, contiguous = arrays.native_view, arrays.contiguous
+                try:
+                    self.plan(dtype).run(view(contiguous(filter)), view(contiguous(source)), view(result))
+                except MemoryError:
+                    raise ResourceExhaustedError(f"{self._op}: no memory for the workspace") from None
+            else:
+                result.fill(0)
+        return arrays.finish(result, out)

@@ -61,7 +61,9 @@ def no_boxes(boxes: npt.NDArray[Any], box_ind: npt.NDArray[Any]) -> bool:
 
 def check_image_size_positive(op: str, height: int, width: int, given: object) -> None:
     if height <= 0 or width <= 0:
-        raise InvalidArgumentError(f"{op}: image dimensions must be positive, got height {height} and width {width}: {given}")
+        raise InvalidArgumentError(
+            f"{op}: image dimensions must be positive, got height {height} and width {width}: {given}"
+        )
 
 
 def check_element_count(op: str, name: str, shape: tuple[int, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator as _operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,11 @@ TYPE_NAMES: Final[Mapping[str, np.dtype[Any]]] = {
 }
 
 
+@functools.cache
+def _dtypes(names: tuple[str, ...]) -> frozenset[np.dtype[Any]]:
+    return frozenset(TYPE_NAMES[name] for name in names)
+
+
 class _Required:
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -49,6 +55,9 @@ class Input:
     name: str
     #: TensorFlow's name of its element type, or ``"T"``: whatever the attribute T says.
     type: str
+    #: Whether it is a short vector that decides a shape. `compute` then takes a `SizeVector` too,
+    #: which spares a list of four sizes the way through NumPy.
+    is_sizes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +81,24 @@ class Attr:
             If it is, but is not one of the allowed values or a list holds something else than
             integers of 64 bits.
         """
-        if value is None and self.default is not REQUIRED:
+        if value is self.default or (value is None and self.default is not REQUIRED):
             return self.default  # as in TensorFlow, None asks for the default
         value = _CONVERTERS[self.kind](op, self.name, value)
-        if self.allowed:
-            self._check_allowed(op, value)
-        return value
-
-    def _check_allowed(self, op: str, value: Any) -> None:
         if self.kind == "type":
-            if value not in (TYPE_NAMES[name] for name in self.allowed):
-                raise InvalidArgumentError(
-                    f"{op}: value for attr {self.name!r} of {value} is not in the list of allowed values: "
-                    f"{', '.join(self.allowed)}"
-                )
-        elif value not in self.allowed:
+            self.check_type(op, value)
+        elif self.allowed and value not in self.allowed:
             raise InvalidArgumentError(
                 f"{op}: value for attr {self.name!r} of {value!r} is not in the list of allowed values: "
                 f"{', '.join(map(repr, self.allowed))}"
+            )
+        return value
+
+    def check_type(self, op: str, dtype: np.dtype[Any]) -> None:
+        """Refuse an element type that is not allowed."""
+        if self.allowed and dtype not in _dtypes(self.allowed):
+            raise InvalidArgumentError(
+                f"{op}: value for attr {self.name!r} of {dtype} is not in the list of allowed values: "
+                f"{', '.join(self.allowed)}"
             )
 
 
@@ -111,7 +120,8 @@ class Operator:
         Name and element type of the result.
     compute : callable
         ``compute(*inputs, out=None, **attrs)`` on NumPy arrays of the right dtypes, any strides:
-        validates, computes, and returns a new array or `out`.
+        validates, computes, and returns a new array or `out`. T is among `attrs` only where no
+        input has it.
     """
 
     name: str
@@ -121,19 +131,20 @@ class Operator:
     output: Input
     compute: Callable[..., npt.NDArray[Any]] = field(repr=False)
 
-    @property
+    @functools.cached_property
     def type_attr(self) -> Attr:
         """The attribute that gives the element type of the tensors declared as T."""
         return next(attr for attr in self.attrs if attr.name == "T")
 
     def __call__(self, inputs: tuple[Any, ...], attrs: Mapping[str, Any], out: Any = None) -> Any:
         """Check, convert and compute; give the result back as the caller's kind of array."""
-        given = {attr.name: attr.check(self.function, attrs[attr.name]) for attr in self.attrs if attr.name in attrs}
-        borrowed = arrays.borrow(self.function, self.inputs, inputs)
-        if "T" not in given:
-            given["T"] = self.type_attr.check(self.function, borrowed.element_type)
+        op = self.function
+        given = {attr.name: attr.check(op, attrs[attr.name]) for attr in self.attrs if attr.name in attrs}
+        borrowed = arrays.borrow(op, self.inputs, inputs)
+        if borrowed.element_type is not None:
+            self.type_attr.check_type(op, borrowed.element_type)
         if out is not None:
-            arrays.check_out(self.function, out, borrowed)
+            arrays.check_out(op, out, borrowed)
         return borrowed.give_back(self.compute(*borrowed.tensors, out=out, **given))
 
 
@@ -171,9 +182,7 @@ def _to_int_list(op: str, name: str, value: Any) -> tuple[int, ...]:
     try:
         integers = tuple(map(_operator.index, value))
     except TypeError as error:
-        raise InvalidArgumentError(
-            f"{op}: every element of {name} must be an integer, got {value!r}"
-        ) from error
+        raise InvalidArgumentError(f"{op}: every element of {name} must be an integer, got {value!r}") from error
     for integer in integers:
         if not -(2**63) <= integer < 2**63:
             raise InvalidArgumentError(f"{op}: {name} has value {integer} out of range for an int64")

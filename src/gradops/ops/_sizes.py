@@ -19,7 +19,19 @@ class SizeVector(NamedTuple):
     values: tuple[int, ...]
 
 
-def size_vector(tensor: npt.NDArray[Any]) -> SizeVector:
+def size_vector(tensor: npt.NDArray[Any] | SizeVector) -> SizeVector:
     """Return the shape and values of a tensor of sizes. The shape may be anything."""
+    if isinstance(tensor, SizeVector):
+        return tensor
     values = tuple(tensor[:_LONGEST].tolist()) if tensor.ndim == 1 else ()
     return SizeVector(tensor.shape, values)
+
+
+def size_vector_from_list(value: Any) -> SizeVector | None:
+    """Return a list of sizes as a vector; None for anything but a list of ordinary int32 integers."""
+    if type(value) not in (list, tuple) or len(value) > _LONGEST:
+        return None
+    values = tuple(value)
+    if not all(type(size) is int and -(2**31) <= size < 2**31 for size in values):
+        return None
+    return SizeVector((len(values),), values)

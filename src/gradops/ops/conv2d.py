@@ -131,14 +131,14 @@ def _compute(
     out: npt.NDArray[Any] | None = None,
     **_: Any,
 ) -> npt.NDArray[Any]:
-    sizes = convolution_sizes(
+    convolution = plan_convolution(
         input.shape, filter.shape, strides, padding, explicit_paddings, data_format, dilations
     )
-    return conv.convolve(_OP, "forward", sizes, filter, input, out)
+    return convolution(filter, input, out)
 
 
 @functools.lru_cache(maxsize=256)
-def convolution_sizes(
+def plan_convolution(
     input_shape: tuple[int, ...],
     filter_shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -146,8 +146,8 @@ def convolution_sizes(
     explicit_paddings: tuple[int, ...],
     data_format: str,
     dilations: tuple[int, ...],
-) -> conv.ConvolutionSizes:
-    """Check everything, in TensorFlow's order, and return the sizes of the convolution."""
+) -> conv.Convolution:
+    """Check everything, in TensorFlow's order, and return the convolution, ready to run."""
     layout = LAYOUTS[data_format]
     conv.check_int32(_OP, "strides", strides)
     conv.check_int32(_OP, "dilations", dilations)
@@ -163,9 +163,7 @@ def convolution_sizes(
     conv.check_channels(_OP, in_channels, filter_shape)
     in_sizes = input_shape[layout.height], input_shape[layout.width]
     _check_32_bits("input", (*in_sizes, input_shape[layout.batch]), input_shape)
-    rows, columns = conv.windows(
-        _OP, layout, in_sizes, filter_shape, strides, padding, explicit_paddings, dilations
-    )
+    rows, columns = conv.windows(_OP, layout, in_sizes, filter_shape, strides, padding, explicit_paddings, dilations)
     groups = in_channels // filter_shape[2]
     sizes = conv.ConvolutionSizes(
         data_format,
@@ -186,7 +184,7 @@ def convolution_sizes(
     )
     if 0 not in sizes.output_shape and 0 not in sizes.input_shape:
         _check_filter_and_groups(filter_shape, groups)
-    return sizes
+    return conv.Convolution(_OP, "forward", sizes)
 
 
 def _check_32_bits(name: str, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:

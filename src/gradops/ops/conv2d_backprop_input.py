@@ -146,7 +146,7 @@ def _compute(
     out: npt.NDArray[Any] | None = None,
     **_: Any,
 ) -> npt.NDArray[Any]:
-    sizes = convolution_sizes(
+    convolution = plan_convolution(
         size_vector(input_sizes),
         filter.shape,
         out_backprop.shape,
@@ -156,11 +156,11 @@ def _compute(
         data_format,
         dilations,
     )
-    return conv.convolve(_OP, "input_gradient", sizes, filter, out_backprop, out)
+    return convolution(filter, out_backprop, out)
 
 
 @functools.lru_cache(maxsize=256)
-def convolution_sizes(
+def plan_convolution(
     input_sizes: SizeVector,
     filter_shape: tuple[int, ...],
     out_backprop_shape: tuple[int, ...],
@@ -169,8 +169,8 @@ def convolution_sizes(
     explicit_paddings: tuple[int, ...],
     data_format: str,
     dilations: tuple[int, ...],
-) -> conv.ConvolutionSizes:
-    """Check everything, in TensorFlow's order, and return the sizes of the convolution."""
+) -> conv.Convolution:
+    """Check everything, in TensorFlow's order, and return the convolution, ready to run."""
     layout = LAYOUTS[data_format]
     conv.check_int32(_OP, "strides", strides)
     conv.check_int32(_OP, "dilations", dilations)
@@ -208,7 +208,7 @@ def convolution_sizes(
             f"{_OP}: input_sizes {list(sizes)} with filter {filter_shape} makes {groups} groups of channels, "
             f"which must be at least 1 and divide the {out_channels} channels of out_backprop"
         )
-    return conv.ConvolutionSizes(
+    sizes = conv.ConvolutionSizes(
         data_format,
         batch,
         *in_sizes,
@@ -224,6 +224,7 @@ def convolution_sizes(
         rows.pad_before,
         columns.pad_before,
     )
+    return conv.Convolution(_OP, "input_gradient", sizes)
 
 
 def _full_input_sizes(
@@ -260,7 +261,7 @@ def _full_input_sizes(
 OPERATOR = Operator(
     name="Conv2DBackpropInput",
     function=_OP,
-    inputs=(Input("input_sizes", "int32"), Input("filter", "T"), Input("out_backprop", "T")),
+    inputs=(Input("input_sizes", "int32", is_sizes=True), Input("filter", "T"), Input("out_backprop", "T")),
     attrs=conv.ATTRS,
     output=Input("output", "T"),
     compute=_compute,

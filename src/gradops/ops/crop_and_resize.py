@@ -166,7 +166,7 @@ OPERATOR = Operator(
         Input("image", "T"),
         Input("boxes", "float"),
         Input("box_ind", "int32"),
-        Input("crop_size", "int32"),
+        Input("crop_size", "int32", is_sizes=True),
     ),
     attrs=(
         Attr(

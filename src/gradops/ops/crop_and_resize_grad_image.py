@@ -162,9 +162,7 @@ def image_shape(
 
     size_shape, sizes = size_vector(image_size)
     if len(size_shape) != 1:
-        raise InvalidArgumentError(
-            f"{_OP}: image_size must be 1-D, got rank {len(size_shape)}: shape {size_shape}"
-        )
+        raise InvalidArgumentError(f"{_OP}: image_size must be 1-D, got rank {len(size_shape)}: shape {size_shape}")
     if size_shape[0] != 4:
         raise InvalidArgumentError(
             f"{_OP}: image_size must have 4 elements (batch, height, width, depth), got {size_shape[0]}: {list(sizes)}"
@@ -189,7 +187,7 @@ OPERATOR = Operator(
         Input("grads", "float"),
         Input("boxes", "float"),
         Input("box_ind", "int32"),
-        Input("image_size", "int32"),
+        Input("image_size", "int32", is_sizes=True),
     ),
     attrs=(
         Attr("T", "type", allowed=("float", "half", "double")),
