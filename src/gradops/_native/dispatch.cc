@@ -20,12 +20,24 @@ constexpr Level kLevels[] = {
     {"v4", &v4::convolution_kernels, &v4::crop_kernels},
 };
 
-// Asks processor and operating system (which must save the wide registers).
+// Both ask processor and operating system (which must save the wide registers).
+#if defined(__clang__) && __clang_major__ < 18  // does not know the levels' names
+bool has_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2");
+}
+bool has_v4() {
+  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#else
+bool has_v3() { return __builtin_cpu_supports("x86-64-v3"); }
+bool has_v4() { return __builtin_cpu_supports("x86-64-v4"); }
+#endif
+
 int count_available() {
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return 3;
-  if (__builtin_cpu_supports("x86-64-v3")) return 2;
-  return 1;  // nothing below v2 is supported
+  return has_v4() ? 3 : has_v3() ? 2 : 1;  // nothing below v2 is supported
 }
 #else
 constexpr Level kLevels[] = {{"baseline", &baseline::convolution_kernels, &baseline::crop_kernels}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 namespace gradops {
 
@@ -20,8 +21,9 @@ void parallel_for(std::ptrdiff_t items, void (*body)(void* context, std::ptrdiff
 // The same for a callable, without std::function's heap: for_each_item(n, [&](std::ptrdiff_t i) {...}).
 template <typename Body>
 void for_each_item(std::ptrdiff_t items, Body&& body) {
+  using Callable = std::remove_reference_t<Body>;
   parallel_for(
-      items, [](void* context, std::ptrdiff_t item) { (*static_cast<Body*>(context))(item); },
+      items, [](void* context, std::ptrdiff_t item) { (*static_cast<Callable*>(context))(item); },
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
