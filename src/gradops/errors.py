@@ -9,8 +9,11 @@ TensorFlow.
 from typing import ClassVar
 
 __all__ = [
+    "AlreadyExistsError",
+    "FailedPreconditionError",
     "GradopsError",
     "InvalidArgumentError",
+    "NotFoundError",
     "OutOfRangeError",
     "ResourceExhaustedError",
     "UnimplementedError",
@@ -30,10 +33,28 @@ class InvalidArgumentError(GradopsError, ValueError):
     code = 3
 
 
+class NotFoundError(GradopsError, LookupError):
+    """Something that is asked for by name and does not exist: an operator, a gradient."""
+
+    code = 5
+
+
+class AlreadyExistsError(GradopsError, ValueError):
+    """A name that can be used once, used again."""
+
+    code = 6
+
+
 class ResourceExhaustedError(GradopsError, MemoryError):
     """There is no memory for the result or the workspace."""
 
     code = 8
+
+
+class FailedPreconditionError(GradopsError, RuntimeError):
+    """Something that cannot be done in the state that an object is in."""
+
+    code = 9
 
 
 class OutOfRangeError(GradopsError, IndexError):

@@ -4,11 +4,14 @@ Pure integer arithmetic on one spatial axis at a time, in Python integers, so no
 The rule follows ``tensorflow/core/framework/kernel_shape_util.cc`` (TensorFlow 2.21).
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gradops.errors import InvalidArgumentError
 
 __all__ = ["LAYOUTS", "Layout", "Window", "effective_filter_size", "place_windows"]
+
+
+_Size = TypeVar("_Size", int, int | None)
 
 
 class Layout(NamedTuple):
@@ -19,7 +22,7 @@ class Layout(NamedTuple):
     width: int
     channels: int
 
-    def shape(self, batch: int, height: int, width: int, channels: int) -> tuple[int, int, int, int]:
+    def shape(self, batch: _Size, height: _Size, width: _Size, channels: _Size) -> tuple[_Size, _Size, _Size, _Size]:
         """Return the four sizes in this layout's order."""
         if self.channels == 1:
             return (batch, channels, height, width)

@@ -27,7 +27,15 @@ import numpy.typing as npt
 
 from gradops.geometry import LAYOUTS, place_windows
 
-__all__ = ["conv2d", "conv2d_backprop_input", "crop_and_resize", "crop_and_resize_grad_image", "sample_positions"]
+__all__ = [
+    "conv2d",
+    "conv2d_backprop_filter",
+    "conv2d_backprop_input",
+    "crop_and_resize",
+    "crop_and_resize_grad_boxes",
+    "crop_and_resize_grad_image",
+    "sample_positions",
+]
 
 _Array = npt.NDArray[Any]
 
@@ -81,6 +89,27 @@ def conv2d_backprop_input(
     return _from_nhwc(result, data_format)
 
 
+def conv2d_backprop_filter(
+    input: npt.ArrayLike,
+    filter_sizes: Sequence[int],
+    out_backprop: npt.ArrayLike,
+    strides: Sequence[int],
+    padding: str,
+    use_cudnn_on_gpu: bool = True,  # noqa: ARG001
+    explicit_paddings: Sequence[int] = (),
+    data_format: str = "NHWC",
+    dilations: Sequence[int] = (1, 1, 1, 1),
+) -> npt.NDArray[np.float64]:
+    """Correlate `input` with `out_backprop`; see `gradops.conv2d_backprop_filter`."""
+    image, grad = (_nhwc(np.asarray(x).astype(np.float64), data_format) for x in (input, out_backprop))
+    result = np.zeros(tuple(map(int, filter_sizes)))
+    taps = _Taps(image.shape[1:3], result.shape, strides, padding, explicit_paddings, data_format, dilations)
+    for a, g, rows, columns, out_rows, out_columns in taps:
+        window, target = image[:, rows[:, None], columns], grad[:, out_rows[:, None], out_columns]
+        result[a, g] = _grouped_product(window, target, result.shape[2])
+    return result
+
+
 def crop_and_resize(
     image: npt.ArrayLike,
     boxes: npt.ArrayLike,
@@ -119,6 +148,30 @@ def crop_and_resize_grad_image(
                 if not (np.isnan(y) or np.isnan(x)):
                     _scatter(image[index], float(y), float(x), gradients[b, i, j], method)
     return image
+
+
+def crop_and_resize_grad_boxes(
+    grads: npt.ArrayLike,
+    image: npt.ArrayLike,
+    boxes: npt.ArrayLike,
+    box_ind: npt.ArrayLike,
+    method: str = "bilinear",  # noqa: ARG001
+) -> npt.NDArray[np.float64]:
+    """Differentiate every sample with respect to its box; see `gradops.crop_and_resize_grad_boxes`."""
+    gradients = np.asarray(grads, np.float32).astype(np.float64)
+    pixels = np.asarray(image).astype(np.float32).astype(np.float64)
+    corners = np.asarray(boxes, np.float32).reshape(-1, 4)
+    _, height, width, _ = pixels.shape
+    result = np.zeros((len(corners), 4))
+    for b, ((y1, x1, y2, x2), index) in enumerate(zip(corners, np.asarray(box_ind).ravel(), strict=True)):
+        rows = _box_derivatives(y1, y2, gradients.shape[1], height)
+        columns = _box_derivatives(x1, x2, gradients.shape[2], width)
+        for i, (y, y_by_y1, y_by_y2) in enumerate(rows):
+            for j, (x, x_by_x1, x_by_x2) in enumerate(columns):
+                if not (np.isnan(y) or np.isnan(x)):
+                    by_y, by_x = _slopes(pixels[index], y, x) @ gradients[b, i, j]
+                    result[b] += (by_y * y_by_y1, by_x * x_by_x1, by_y * y_by_y2, by_x * x_by_x2)
+    return result
 
 
 def sample_positions(low: float, high: float, count: int, size: int) -> npt.NDArray[np.float32]:
@@ -202,7 +255,8 @@ def _grouped(window: _Array, tap: _Array) -> _Array:
     depth, out_channels = tap.shape
     groups = window.shape[3] // depth
     split = window.reshape(*window.shape[:3], groups, depth)
-    return np.einsum("bijgc,cgk->bijgk", split, tap.reshape(depth, groups, -1)).reshape(*window.shape[:3], out_channels)
+    result: _Array = np.einsum("bijgc,cgk->bijgk", split, tap.reshape(depth, groups, -1))
+    return result.reshape(*window.shape[:3], out_channels)
 
 
 def _grouped_transposed(window: _Array, tap: _Array, in_channels: int) -> _Array:
@@ -210,7 +264,17 @@ def _grouped_transposed(window: _Array, tap: _Array, in_channels: int) -> _Array
     depth, out_channels = tap.shape
     groups = in_channels // depth
     split = window.reshape(*window.shape[:3], groups, out_channels // groups)
-    return np.einsum("bijgk,cgk->bijgc", split, tap.reshape(depth, groups, -1)).reshape(*window.shape[:3], in_channels)
+    result: _Array = np.einsum("bijgk,cgk->bijgc", split, tap.reshape(depth, groups, -1))
+    return result.reshape(*window.shape[:3], in_channels)
+
+
+def _grouped_product(window: _Array, target: _Array, depth: int) -> _Array:
+    """One tap of a filter (in_channels / groups, out_channels): products summed over batch, rows and columns."""
+    groups = window.shape[3] // depth
+    split = window.reshape(*window.shape[:3], groups, depth)
+    targets = target.reshape(*target.shape[:3], groups, -1)
+    result: _Array = np.einsum("bijgc,bijgk->cgk", split, targets)
+    return result.reshape(depth, target.shape[3])
 
 
 def _exact(array: npt.ArrayLike) -> _Array:
@@ -253,6 +317,38 @@ def _scatter(image: _Array, y: float, x: float, gradient: _Array, method: str) -
     else:
         for row, column, weight in _corners(y, x):
             image[row, column] += weight * gradient
+
+
+def _box_derivatives(low: float, high: float, count: int, size: int) -> list[tuple[float, float, float]]:
+    """Each sample's position along an axis, NaN outside, and its derivatives with respect to `low` and `high`.
+
+    TensorFlow evaluates the position here in another order than in the crop itself, which now and
+    then decides otherwise whether a sample is inside.
+    """
+    f = np.float32
+    low, high, last = _flush(f(low)), _flush(f(high)), f(size - 1)
+    if count == 1:
+        (position,) = sample_positions(low, high, 1, size)
+        return [(float(position), 0.5 * (size - 1), 0.5 * (size - 1))]
+    ratio = f(last / f(count - 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = _flush(_flush(high - low) * ratio)
+        positions = _flush(_flush(low * last) + _flush(np.arange(count).astype(f) * scale))
+        inside = (positions >= 0) & (positions.astype(np.float64) <= size - 1)
+    shares = [float(f(f(i) * ratio)) for i in range(count)]
+    return [
+        (float(position) if is_inside else np.nan, float(last) - share, share)
+        for position, is_inside, share in zip(positions, inside, shares, strict=True)
+    ]
+
+
+def _slopes(image: _Array, y: float, x: float) -> _Array:
+    """The derivatives of a bilinear sample by y and by x, each (depth,); 0 along an axis on whose grid it lies."""
+    top, left, bottom, right = int(np.floor(y)), int(np.floor(x)), int(np.ceil(y)), int(np.ceil(x))
+    fy, fx = y - top, x - left
+    by_y = (1 - fx) * (image[bottom, left] - image[top, left]) + fx * (image[bottom, right] - image[top, right])
+    by_x = (1 - fy) * (image[top, right] - image[top, left]) + fy * (image[bottom, right] - image[bottom, left])
+    return np.stack([by_y, by_x])
 
 
 def _flush(value: Any) -> Any:

@@ -3,10 +3,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "convolution.h"
 #include "crop.h"
@@ -119,16 +121,18 @@ void bind_crop_and_resize_grad_image(const std::string& method, const Floats& gr
   raise_unless_ok(status);
 }
 
-nb::object allocate_bytes(std::size_t size) {
+using Bytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
+
+Bytes allocate_bytes(std::size_t size) {
   void* block = allocate(size ? size : 1);
   if (!block) throw std::bad_alloc();
   nb::capsule owner(block, [](void* p) noexcept { release(p); });
-  return nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(block, {size}, owner));
+  return Bytes(block, {size}, owner);
 }
 
-nb::list level_names() {
-  nb::list names;
-  for (const char* const* name = available_levels(); *name; ++name) names.append(*name);
+std::vector<std::string> level_names() {
+  std::vector<std::string> names;
+  for (const char* const* name = available_levels(); *name; ++name) names.emplace_back(*name);
   return names;
 }
 

@@ -26,10 +26,10 @@ from gradops.ops._sizes import size_vector_from_list
 if TYPE_CHECKING:
     from gradops.ops._operator import Input
 
-__all__ = ["Borrowed", "borrow", "check_out", "contiguous", "empty", "finish", "native_view"]
+__all__ = ["Borrowed", "borrow", "borrow_foreign", "check_out", "contiguous", "empty", "finish", "native_view"]
 
-_NUMPY = _numpy.KIND
-_KINDS_BY_MODULE = {
+_NUMPY: Kind = _numpy.KIND
+_KINDS_BY_MODULE: dict[str, Kind] = {
     "numpy": _NUMPY,
     "torch": _torch.KIND,
     "jax": _jax.KIND,
@@ -44,9 +44,13 @@ _REFUSED_MODULES = {
 }
 
 
+def _kind_of(value: object) -> Kind | None:
+    """The kind of array that a value is; None for lists, numbers and everything unknown."""
+    return _kind_of_type(type(value))  # type: ignore[arg-type] # mypy doubts that types can be hashed
+
+
 @functools.lru_cache(maxsize=256)
-def _kind_of_type(cls: type) -> Kind | None:
-    """The kind that arrays of a type are of; None for lists, numbers and everything unknown."""
+def _kind_of_type(cls: type[object]) -> Kind | None:
     for base in cls.__mro__:
         root = base.__module__.partition(".")[0]
         if root in _KINDS_BY_MODULE:
@@ -93,7 +97,7 @@ def borrow(op: str, declared: Sequence[Input], values: Sequence[Any]) -> Borrowe
     kind, like, of = _NUMPY, None, None
     lists = []
     for i, (spec, value) in enumerate(zip(declared, values, strict=True)):
-        its_kind = _kind_of_type(type(value))
+        its_kind = _kind_of(value)
         if its_kind is None:
             if spec.is_sizes and (sizes := size_vector_from_list(value)) is not None:
                 tensors[i] = sizes
@@ -162,7 +166,7 @@ def _overlap(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return bool(np.shares_memory(a, b, max_work=10_000))
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type] # NumPy takes any integer
     except np.exceptions.TooHardError:
         return True
 
@@ -219,3 +223,15 @@ def finish(result: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArra
         return result
     np.copyto(out, result)
     return out
+
+
+def borrow_foreign(op: str, argument: str, value: Any) -> npt.NDArray[Any] | None:
+    """Return an array of any kind as a NumPy array on the same memory; None if it is no array.
+
+    Raises
+    ------
+    TypeError
+        If its memory cannot be read here and now; see `borrow`.
+    """
+    kind = _kind_of(value)
+    return None if kind is None else kind.borrow(value, op, argument)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradops import _core, arrays
-from gradops.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from gradops.errors import GradopsError, InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from gradops.geometry import LAYOUTS, Layout, Window, place_windows
 from gradops.ops._operator import Attr
 
@@ -25,8 +25,11 @@ __all__ = [
     "check_explicit_paddings",
     "check_int32",
     "check_length",
+    "check_positive",
     "check_rank",
     "check_strides",
+    "place_along",
+    "sizes_of",
     "windows",
 ]
 
@@ -45,8 +48,9 @@ ATTRS = (
 
 
 class ConvolutionSizes(NamedTuple):
-    """All sizes of one checked convolution. Conv2D maps input to output; its gradient with respect
-    to the input maps back.
+    """All sizes of one checked convolution.
+
+    Conv2D maps input to output; its gradient with respect to the input maps back.
     """
 
     data_format: str
@@ -76,6 +80,40 @@ class ConvolutionSizes(NamedTuple):
         return LAYOUTS[self.data_format].shape(self.batch, self.out_height, self.out_width, self.out_channels)
 
 
+def sizes_of(
+    data_format: str,
+    batch: int,
+    in_channels: int,
+    in_sizes: tuple[int, int],
+    filter_shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    placed: tuple[Window, Window],
+) -> ConvolutionSizes:
+    """Put the sizes of a checked convolution together."""
+    layout = LAYOUTS[data_format]
+    rows, columns = placed
+    return ConvolutionSizes(
+        data_format=data_format,
+        batch=batch,
+        in_height=in_sizes[0],
+        in_width=in_sizes[1],
+        in_channels=in_channels,
+        filter_height=filter_shape[0],
+        filter_width=filter_shape[1],
+        out_height=rows.out_size,
+        out_width=columns.out_size,
+        out_channels=filter_shape[3],
+        groups=in_channels // filter_shape[2],
+        stride_height=strides[layout.height],
+        stride_width=strides[layout.width],
+        dilation_height=dilations[layout.height],
+        dilation_width=dilations[layout.width],
+        pad_top=rows.pad_before,
+        pad_left=columns.pad_before,
+    )
+
+
 # --- attributes ---
 
 
@@ -94,23 +132,32 @@ def check_length(op: str, name: str, values: tuple[int, ...]) -> None:
         )
 
 
-def check_strides(op: str, strides: tuple[int, ...], layout: Layout) -> None:
+def check_strides(
+    op: str, strides: tuple[int, ...], layout: Layout, refusal: type[GradopsError] = UnimplementedError
+) -> None:
     """Strides of batch and channels are 1, of height and width at least 1."""
-    _check_batch_and_channels(op, "strides", strides, layout)
-    if strides[layout.height] <= 0 or strides[layout.width] <= 0:
-        raise InvalidArgumentError(f"{op}: strides of height and width must be larger than 0, got {list(strides)}")
+    _check_batch_and_channels(op, "strides", strides, layout, refusal)
+    check_positive(op, "strides", strides, layout)
 
 
-def check_dilations(op: str, dilations: tuple[int, ...], layout: Layout) -> None:
+def check_dilations(
+    op: str, dilations: tuple[int, ...], layout: Layout, refusal: type[GradopsError] = UnimplementedError
+) -> None:
     """Dilations of batch and channels are 1, of height and width at least 1."""
-    _check_batch_and_channels(op, "dilations", dilations, layout)
-    if dilations[layout.height] <= 0 or dilations[layout.width] <= 0:
-        raise InvalidArgumentError(f"{op}: dilations of height and width must be larger than 0, got {list(dilations)}")
+    _check_batch_and_channels(op, "dilations", dilations, layout, refusal)
+    check_positive(op, "dilations", dilations, layout)
 
 
-def _check_batch_and_channels(op: str, name: str, values: tuple[int, ...], layout: Layout) -> None:
+def check_positive(op: str, name: str, values: tuple[int, ...], layout: Layout) -> None:
+    if values[layout.height] <= 0 or values[layout.width] <= 0:
+        raise InvalidArgumentError(f"{op}: {name} of height and width must be larger than 0, got {list(values)}")
+
+
+def _check_batch_and_channels(
+    op: str, name: str, values: tuple[int, ...], layout: Layout, refusal: type[GradopsError]
+) -> None:
     if values[layout.batch] != 1 or values[layout.channels] != 1:
-        raise UnimplementedError(
+        raise refusal(
             f"{op}: {name} in the batch and channel dimensions must be 1, got {list(values)} "
             f"for {'NCHW' if layout.channels == 1 else 'NHWC'}"
         )
@@ -181,16 +228,9 @@ def windows(
     placed = []
     for i, name in enumerate(("height", "width")):
         axis = layout.height if i == 0 else layout.width
-        explicit = explicit_paddings[2 * axis : 2 * axis + 2] if explicit_paddings else (0, 0)
-        window = place_windows(
-            padding, in_sizes[i], filter_shape[i], strides[axis], dilations[axis], (explicit[0], explicit[1])
+        window = place_along(
+            op, name, axis, in_sizes[i], filter_shape[i], strides, padding, explicit_paddings, dilations
         )
-        if window.out_size < 0:
-            raise InvalidArgumentError(
-                f"{op}: computed output {name} would be negative: {window.out_size}. An input of {name} "
-                f"{in_sizes[i]} with padding {padding} is too small for a filter of {filter_shape[i]} "
-                f"dilated by {dilations[axis]}."
-            )
         if out_sizes is not None and out_sizes[i] != window.out_size:
             raise InvalidArgumentError(
                 f"{op}: out_backprop has {name} {out_sizes[i]}, but an input of {name} {in_sizes[i]} with a filter "
@@ -199,6 +239,29 @@ def windows(
             )
         placed.append(window)
     return placed[0], placed[1]
+
+
+def place_along(
+    op: str,
+    name: str,
+    axis: int,
+    in_size: int,
+    filter_size: int,
+    strides: tuple[int, ...],
+    padding: str,
+    explicit_paddings: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> Window:
+    """Place the windows along one axis, of which there may be none but not fewer."""
+    explicit = explicit_paddings[2 * axis : 2 * axis + 2] if explicit_paddings else (0, 0)
+    window = place_windows(padding, in_size, filter_size, strides[axis], dilations[axis], (explicit[0], explicit[1]))
+    if window.out_size < 0:
+        raise InvalidArgumentError(
+            f"{op}: computed output {name} would be negative: {window.out_size}. An input of {name} "
+            f"{in_size} with padding {padding} is too small for a filter of {filter_size} "
+            f"dilated by {dilations[axis]}."
+        )
+    return window
 
 
 # --- the call into C++ ---

@@ -13,16 +13,22 @@ import numpy.typing as npt
 from gradops.errors import InvalidArgumentError, OutOfRangeError
 
 __all__ = [
+    "GRAD_IMAGE_TYPES",
     "check_box_columns",
     "check_box_ind_length",
     "check_box_ind_rank",
     "check_box_ind_values",
     "check_boxes_finite",
+    "check_boxes_of_grads",
     "check_boxes_rank",
     "check_element_count",
+    "check_grads",
     "check_image_size_positive",
     "no_boxes",
 ]
+
+#: The images that have a gradient.
+GRAD_IMAGE_TYPES = ("float", "half", "double")
 
 
 def check_boxes_rank(op: str, boxes: npt.NDArray[Any]) -> None:
@@ -57,6 +63,35 @@ def check_box_ind_length(op: str, box_ind: npt.NDArray[Any], boxes: npt.NDArray[
 def no_boxes(boxes: npt.NDArray[Any], box_ind: npt.NDArray[Any]) -> bool:
     """Whether TensorFlow takes the two for an empty list of boxes, whatever their other sizes."""
     return boxes.size == 0 and box_ind.size == 0
+
+
+def check_grads(op: str, grads: npt.NDArray[Any]) -> None:
+    """Gradients of crops have four dimensions and a crop with pixels, even where there are no boxes."""
+    if grads.ndim != 4:
+        raise InvalidArgumentError(
+            f"{op}: grads must be 4-D, (num_boxes, crop_height, crop_width, depth), "
+            f"got rank {grads.ndim}: shape {grads.shape}"
+        )
+    if grads.shape[1] == 0 or grads.shape[2] == 0:
+        raise InvalidArgumentError(f"{op}: grads dimensions must be positive, got a crop of shape {grads.shape}")
+
+
+def check_boxes_of_grads(op: str, grads: npt.NDArray[Any], boxes: npt.NDArray[Any], box_ind: npt.NDArray[Any]) -> None:
+    """The gradients' order of checks: boxes, indices, and that `grads` has a crop for each box."""
+    check_boxes_rank(op, boxes)
+    if no_boxes(boxes, box_ind):
+        check_box_ind_rank(op, box_ind)
+        num_boxes = 0
+    else:
+        check_box_columns(op, boxes)
+        check_box_ind_rank(op, box_ind)
+        check_box_ind_length(op, box_ind, boxes)
+        num_boxes = boxes.shape[0]
+    if grads.shape[0] != num_boxes:
+        raise InvalidArgumentError(
+            f"{op}: boxes and grads have incompatible shapes: boxes {boxes.shape} holds {num_boxes} boxes, "
+            f"grads {grads.shape} holds {grads.shape[0]}"
+        )
 
 
 def check_image_size_positive(op: str, height: int, width: int, given: object) -> None:

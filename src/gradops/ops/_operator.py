@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator as _operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from gradops import arrays
 from gradops.errors import InvalidArgumentError
+from gradops.ops._expressions import Vjps
+from gradops.ops._inference import Inference, Shape, unknown_shapes
 
 __all__ = ["REQUIRED", "TYPE_NAMES", "Attr", "Input", "Operator", "bfloat16"]
 
@@ -53,11 +55,13 @@ class Input:
     """One tensor that an operator takes."""
 
     name: str
-    #: TensorFlow's name of its element type, or ``"T"``: whatever the attribute T says.
+    #: TensorFlow's name of its element type, or of the attribute that says it: ``"T"``.
     type: str
     #: Whether it is a short vector that decides a shape. `compute` then takes a `SizeVector` too,
     #: which spares a list of four sizes the way through NumPy.
     is_sizes: bool = False
+    #: Name of the attribute that counts the tensors of a list, ``"N"``; empty: one tensor. Graphs only.
+    count: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Attr:
     """One attribute of an operator, as TensorFlow's OpDef declares it."""
 
     name: str
-    kind: Literal["bool", "float", "list(int)", "string", "type"]
+    kind: Literal["bool", "float", "int", "list(int)", "shape", "string", "tensor", "type"]
     default: Any = REQUIRED
     #: The values it may have; empty: all. Of a type, TensorFlow's names in TensorFlow's order.
     allowed: tuple[str, ...] = ()
@@ -116,20 +120,38 @@ class Operator:
         In the order of the signature.
     attrs : tuple of Attr
         In the order of TensorFlow's OpDef.
-    output : Input
-        Name and element type of the result.
+    outputs : tuple of Input
+        Names and element types of the results; one, for an operator that can be called eagerly.
     compute : callable
         ``compute(*inputs, out=None, **attrs)`` on NumPy arrays of the right dtypes, any strides:
         validates, computes, and returns a new array or `out`. T is among `attrs` only where no
-        input has it.
+        input has it. Graphs never give `out`, and take a tuple where there are several outputs.
+    infer : callable
+        The shape function of graphs: from an `Inference`, one partial shape for each output.
+        Refuses what TensorFlow refuses while a graph is built, and leaves the rest to `compute`.
+    vjps : Mapping or callable
+        Vector-Jacobian products: input name -> an `Expression` for the gradient with respect to
+        it; inputs that are missing have none. A callable makes the mapping from the node.
+        None: the operator has no gradient, and asking for it is an error.
+    shares_memory : bool
+        Whether a result may be a view of an input.
     """
 
     name: str
     function: str
     inputs: tuple[Input, ...]
     attrs: tuple[Attr, ...]
-    output: Input
-    compute: Callable[..., npt.NDArray[Any]] = field(repr=False)
+    outputs: tuple[Input, ...]
+    compute: Callable[..., Any] = field(repr=False)
+    infer: Callable[[Inference], Sequence[Shape]] = field(repr=False, default=unknown_shapes)
+    vjps: Vjps = field(repr=False, default=None)
+    shares_memory: bool = False
+
+    @property
+    def output(self) -> Input:
+        """The single output."""
+        (output,) = self.outputs
+        return output
 
     @functools.cached_property
     def type_attr(self) -> Attr:
@@ -166,6 +188,33 @@ def _to_float(op: str, name: str, value: Any) -> float:
         raise TypeError(f"{op}: expected a number for argument {name!r}, not {value!r}") from error
 
 
+def _to_int(op: str, name: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{op}: expected an integer for argument {name!r}, not {value!r}")
+    try:
+        return _operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{op}: expected an integer for argument {name!r}, not {value!r}") from error
+
+
+def _to_shape(op: str, name: str, value: Any) -> Shape:
+    """None is the shape of unknown rank; None or -1 in it an unknown size."""
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{op}: expected a shape for argument {name!r}, not {value!r}")
+    sizes = tuple(None if size is None else _to_int(op, name, size) for size in value)
+    if any(size is not None and size < -1 for size in sizes):
+        raise InvalidArgumentError(f"{op}: {name} has a negative size: {list(sizes)}. -1 or None is an unknown one.")
+    return tuple(None if size == -1 else size for size in sizes)
+
+
+def _to_tensor(op: str, name: str, value: Any) -> npt.NDArray[Any]:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise TypeError(f"{op}: expected a NumPy array for argument {name!r}, not {value!r}")
+    return np.asarray(value)
+
+
 def _to_string(op: str, name: str, value: Any) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -199,7 +248,8 @@ def _to_type(op: str, name: str, value: Any) -> np.dtype[Any]:
         value = str(value).removeprefix("torch.")
         value = bfloat16 if value == "bfloat16" else value
     try:
-        return np.dtype(value)
+        dtype: np.dtype[Any] = np.dtype(value).newbyteorder("=")
+        return dtype
     except (TypeError, ValueError) as error:
         raise TypeError(f"{op}: expected an element type for argument {name!r}, not {value!r}") from error
 
@@ -207,7 +257,10 @@ def _to_type(op: str, name: str, value: Any) -> np.dtype[Any]:
 _CONVERTERS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
     "bool": _to_bool,
     "float": _to_float,
+    "int": _to_int,
     "list(int)": _to_int_list,
+    "shape": _to_shape,
     "string": _to_string,
+    "tensor": _to_tensor,
     "type": _to_type,
 }

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from gradops.errors import InvalidArgumentError
 from gradops.geometry import LAYOUTS
 from gradops.ops import _convolution as conv
+from gradops.ops._expressions import GRAD, SAME, Call, ShapeOf
+from gradops.ops._inference import Inference, Shape, Size, with_rank
 from gradops.ops._operator import Input, Operator
 
 __all__ = ["OPERATOR", "conv2d"]
@@ -159,31 +161,16 @@ def plan_convolution(
     conv.check_rank(_OP, "input", input_shape)
     conv.check_rank(_OP, "filter", filter_shape)
     _check_32_bits("filter", filter_shape[:3], filter_shape)
-    in_channels, out_channels = input_shape[layout.channels], filter_shape[3]
+    in_channels = input_shape[layout.channels]
     conv.check_channels(_OP, in_channels, filter_shape)
     in_sizes = input_shape[layout.height], input_shape[layout.width]
     _check_32_bits("input", (*in_sizes, input_shape[layout.batch]), input_shape)
-    rows, columns = conv.windows(_OP, layout, in_sizes, filter_shape, strides, padding, explicit_paddings, dilations)
-    groups = in_channels // filter_shape[2]
-    sizes = conv.ConvolutionSizes(
-        data_format,
-        input_shape[layout.batch],
-        *in_sizes,
-        in_channels,
-        *filter_shape[:2],
-        rows.out_size,
-        columns.out_size,
-        out_channels,
-        groups,
-        strides[layout.height],
-        strides[layout.width],
-        dilations[layout.height],
-        dilations[layout.width],
-        rows.pad_before,
-        columns.pad_before,
+    placed = conv.windows(_OP, layout, in_sizes, filter_shape, strides, padding, explicit_paddings, dilations)
+    sizes = conv.sizes_of(
+        data_format, input_shape[layout.batch], in_channels, in_sizes, filter_shape, strides, dilations, placed
     )
     if 0 not in sizes.output_shape and 0 not in sizes.input_shape:
-        _check_filter_and_groups(filter_shape, groups)
+        _check_filter_and_groups(filter_shape, sizes.groups)
     return conv.Convolution(_OP, "forward", sizes)
 
 
@@ -203,11 +190,42 @@ def _check_filter_and_groups(filter_shape: tuple[int, ...], groups: int) -> None
         )
 
 
+def _infer(node: Inference) -> tuple[Shape, ...]:
+    """What TensorFlow's shape function checks: all but strides and dilations of batch and channels, and 32 bits."""
+    attrs, layout = node.attrs, LAYOUTS[node.attrs["data_format"]]
+    strides, dilations, explicit_paddings = attrs["strides"], attrs["dilations"], attrs["explicit_paddings"]
+    for name in ("strides", "dilations"):
+        conv.check_length(_OP, name, attrs[name])
+        conv.check_positive(_OP, name, attrs[name], layout)
+    conv.check_explicit_paddings(_OP, attrs["padding"], explicit_paddings, layout)
+    input = with_rank(_OP, "input", node.shapes[0], 4)
+    filter_height, filter_width, depth, out_channels = with_rank(_OP, "filter", node.shapes[1], 4)
+    if depth is not None:
+        conv.check_channels(_OP, input[layout.channels] or 0, (0, 0, depth, 0))
+
+    def out_size(name: str, axis: int, filter_size: Size) -> Size:
+        in_size = input[axis]
+        if in_size is None or filter_size is None:
+            return None
+        return conv.place_along(
+            _OP, name, axis, in_size, filter_size, strides, attrs["padding"], explicit_paddings, dilations
+        ).out_size
+
+    out_height = out_size("height", layout.height, filter_height)
+    out_width = out_size("width", layout.width, filter_width)
+    return (layout.shape(input[layout.batch], out_height, out_width, out_channels),)
+
+
 OPERATOR = Operator(
     name="Conv2D",
     function=_OP,
     inputs=(Input("input", "T"), Input("filter", "T")),
     attrs=conv.ATTRS,
-    output=Input("output", "T"),
+    outputs=(Input("output", "T"),),
     compute=_compute,
+    infer=_infer,
+    vjps={
+        "input": Call("Conv2DBackpropInput", (ShapeOf("input"), "filter", GRAD), SAME),
+        "filter": Call("Conv2DBackpropFilter", ("input", ShapeOf("filter"), GRAD), SAME),
+    },
 )

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from gradops.errors import InvalidArgumentError
 from gradops.geometry import LAYOUTS
 from gradops.ops import _convolution as conv
+from gradops.ops._expressions import GRAD, SAME, Call, ShapeOf
+from gradops.ops._inference import Inference, Shape, merge_sizes, sizes_input, with_rank
 from gradops.ops._operator import Input, Operator
 from gradops.ops._sizes import SizeVector, size_vector
 
@@ -199,7 +201,7 @@ def plan_convolution(
         )
     in_sizes = sizes[layout.height], sizes[layout.width]
     out_sizes = out_backprop_shape[layout.height], out_backprop_shape[layout.width]
-    rows, columns = conv.windows(
+    placed = conv.windows(
         _OP, layout, in_sizes, filter_shape, strides, padding, explicit_paddings, dilations, out_sizes
     )
     groups = in_channels // filter_shape[2]
@@ -208,23 +210,8 @@ def plan_convolution(
             f"{_OP}: input_sizes {list(sizes)} with filter {filter_shape} makes {groups} groups of channels, "
             f"which must be at least 1 and divide the {out_channels} channels of out_backprop"
         )
-    sizes = conv.ConvolutionSizes(
-        data_format,
-        batch,
-        *in_sizes,
-        in_channels,
-        *filter_shape[:2],
-        *out_sizes,
-        out_channels,
-        groups,
-        strides[layout.height],
-        strides[layout.width],
-        dilations[layout.height],
-        dilations[layout.width],
-        rows.pad_before,
-        columns.pad_before,
-    )
-    return conv.Convolution(_OP, "input_gradient", sizes)
+    convolution = conv.sizes_of(data_format, batch, in_channels, in_sizes, filter_shape, strides, dilations, placed)
+    return conv.Convolution(_OP, "input_gradient", convolution)
 
 
 def _full_input_sizes(
@@ -239,11 +226,7 @@ def _full_input_sizes(
             f"{_OP}: input_sizes must be 1-dimensional, got rank {len(input_sizes.shape)}: shape {input_sizes.shape}"
         )
     length, values = input_sizes.shape[0], input_sizes.values
-    if length not in (4, 2):
-        raise InvalidArgumentError(
-            f"{_OP}: input_sizes must contain 4 values or 2 values, got {length}: {list(values)}. "
-            f"Give the whole shape in {data_format} order, or height and width."
-        )
+    _check_sizes_length(input_sizes.shape, values, data_format)
     if min(values) < 0:
         raise InvalidArgumentError(
             f"{_OP}: every element of input_sizes must be >= 0, got {list(values)}. A size of -1 is not inferred."
@@ -252,10 +235,36 @@ def _full_input_sizes(
         # TensorFlow reads the filter's depth here, before it checks the filter's rank, and dies.
         conv.check_rank(_OP, "filter", filter_shape)
         layout = LAYOUTS[data_format]
-        values = layout.shape(out_backprop_shape[layout.batch], *values, filter_shape[2])
+        height, width = values
+        values = layout.shape(out_backprop_shape[layout.batch], height, width, filter_shape[2])
     if math.prod(values) > 2**63 - 1:
         raise InvalidArgumentError(f"{_OP}: input_sizes {list(values)} makes more than 2**63 - 1 elements")
     return values
+
+
+def _check_sizes_length(shape: tuple[int, ...], values: tuple[int | None, ...], data_format: str) -> None:
+    if shape[0] not in (4, 2):
+        raise InvalidArgumentError(
+            f"{_OP}: input_sizes must contain 4 values or 2 values, got {shape[0]}: {list(values)}. "
+            f"Give the whole shape in {data_format} order, or height and width."
+        )
+
+
+def _infer(node: Inference) -> tuple[Shape, ...]:
+    """What TensorFlow's shape function checks: ranks, batch, output channels, and how many sizes there are."""
+    layout = LAYOUTS[node.attrs["data_format"]]
+    sizes = sizes_input(node, 0, "input_sizes")
+    filter = with_rank(_OP, "filter", node.shapes[1], 4)
+    out_backprop = with_rank(_OP, "out_backprop", node.shapes[2], 4)
+    merge_sizes(_OP, "out_channels of filter and out_backprop", filter[3], out_backprop[layout.channels])
+    batch = out_backprop[layout.batch]
+    if sizes is None:
+        return (layout.shape(batch, None, None, None),)
+    if len(sizes) == 2:
+        return (layout.shape(batch, *sizes, filter[2]),)
+    _check_sizes_length((len(sizes),), sizes, node.attrs["data_format"])
+    batch = merge_sizes(_OP, "batch sizes of input_sizes and out_backprop", sizes[layout.batch], batch)
+    return (layout.shape(batch, *(sizes[axis] for axis in layout[1:])),)
 
 
 OPERATOR = Operator(
@@ -263,6 +272,11 @@ OPERATOR = Operator(
     function=_OP,
     inputs=(Input("input_sizes", "int32", is_sizes=True), Input("filter", "T"), Input("out_backprop", "T")),
     attrs=conv.ATTRS,
-    output=Input("output", "T"),
+    outputs=(Input("output", "T"),),
     compute=_compute,
+    infer=_infer,
+    vjps={
+        "filter": Call("Conv2DBackpropFilter", (GRAD, ShapeOf("filter"), "out_backprop"), SAME),
+        "out_backprop": Call("Conv2D", (GRAD, "filter"), SAME),
+    },
 )

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from gradops import _core, arrays
 from gradops.errors import InvalidArgumentError
 from gradops.ops import _crop as crop
+from gradops.ops._expressions import GRAD, Call, Differentiated, Expression, ShapeOf
+from gradops.ops._inference import Inference, Shape, merge_sizes, sizes_input, with_rank
 from gradops.ops._operator import Attr, Input, Operator
 from gradops.ops._sizes import size_vector
 
@@ -159,6 +161,27 @@ def crops_shape(
     return shape
 
 
+def _infer(node: Inference) -> tuple[Shape, ...]:
+    """What TensorFlow's shape function checks: ranks, columns, numbers of boxes, and how many sizes there are."""
+    *_, depth = with_rank(_OP, "image", node.shapes[0], 4)
+    num_boxes, columns = with_rank(_OP, "boxes", node.shapes[1], 2)
+    (num_indices,) = with_rank(_OP, "box_ind", node.shapes[2], 1)
+    num_boxes = merge_sizes(_OP, "numbers of boxes and box_ind", num_boxes, num_indices)
+    merge_sizes(_OP, "4 and the columns of boxes", 4, columns)
+    height, width = sizes_input(node, 3, "crop_size", 2) or (None, None)
+    return ((num_boxes, height, width, depth),)
+
+
+def _vjps(node: Differentiated) -> dict[str, Expression]:
+    """The image's gradient exists where CropAndResizeGradImage can make its type, the boxes' always."""
+    boxes: Expression = Call("CropAndResizeGradBoxes", (GRAD, "image", "boxes", "box_ind"))
+    if node.attrs["T"] not in crop.GRAD_IMAGE_TYPES:
+        return {"boxes": boxes}
+    attrs = {"T": "$T", "method": "$method"}
+    image = Call("CropAndResizeGradImage", (GRAD, "boxes", "box_ind", ShapeOf("image")), attrs)
+    return {"image": image, "boxes": boxes}
+
+
 OPERATOR = Operator(
     name="CropAndResize",
     function=_OP,
@@ -177,6 +200,8 @@ OPERATOR = Operator(
         Attr("method", "string", "bilinear", allowed=("bilinear", "nearest")),
         Attr("extrapolation_value", "float", 0.0),
     ),
-    output=Input("crops", "float"),
+    outputs=(Input("crops", "float"),),
     compute=_compute,
+    infer=_infer,
+    vjps=_vjps,
 )

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from gradops import _core, arrays
 from gradops.errors import InvalidArgumentError
 from gradops.ops import _crop as crop
+from gradops.ops._expressions import GRAD, Call, Constant, ShapeOf
+from gradops.ops._inference import Inference, Shape, sizes_input
 from gradops.ops._operator import Attr, Input, Operator
 from gradops.ops._sizes import size_vector
 
@@ -137,28 +139,8 @@ def image_shape(
     image_size: npt.NDArray[Any],
 ) -> tuple[int, ...]:
     """Check all shapes, in TensorFlow's order, and return the image's."""
-    if grads.ndim != 4:
-        raise InvalidArgumentError(
-            f"{_OP}: grads must be 4-D, (num_boxes, crop_height, crop_width, depth), "
-            f"got rank {grads.ndim}: shape {grads.shape}"
-        )
-    num_boxes, crop_height, crop_width, depth = grads.shape
-    if crop_height == 0 or crop_width == 0:
-        raise InvalidArgumentError(f"{_OP}: grads dimensions must be positive, got a crop of shape {grads.shape}")
-    crop.check_boxes_rank(_OP, boxes)
-    if crop.no_boxes(boxes, box_ind):
-        crop.check_box_ind_rank(_OP, box_ind)
-        boxes_given = 0
-    else:
-        crop.check_box_columns(_OP, boxes)
-        crop.check_box_ind_rank(_OP, box_ind)
-        crop.check_box_ind_length(_OP, box_ind, boxes)
-        boxes_given = boxes.shape[0]
-    if num_boxes != boxes_given:
-        raise InvalidArgumentError(
-            f"{_OP}: boxes and grads have incompatible shapes: boxes {boxes.shape} holds {boxes_given} boxes, "
-            f"grads {grads.shape} holds {num_boxes}"
-        )
+    crop.check_grads(_OP, grads)
+    crop.check_boxes_of_grads(_OP, grads, boxes, box_ind)
 
     size_shape, sizes = size_vector(image_size)
     if len(size_shape) != 1:
@@ -167,18 +149,26 @@ def image_shape(
         raise InvalidArgumentError(
             f"{_OP}: image_size must have 4 elements (batch, height, width, depth), got {size_shape[0]}: {list(sizes)}"
         )
-    batch, height, width, image_depth = sizes
+    batch, height, width, depth = sizes
     crop.check_image_size_positive(_OP, height, width, f"image_size {list(sizes)}")
-    if image_depth != depth:
+    if depth != grads.shape[3]:
         raise InvalidArgumentError(
-            f"{_OP}: image_size and grads are incompatible: image_size {list(sizes)} has depth {image_depth}, "
-            f"grads {grads.shape} has {depth}"
+            f"{_OP}: image_size and grads are incompatible: image_size {list(sizes)} has depth {depth}, "
+            f"grads {grads.shape} has {grads.shape[3]}"
         )
     if batch < 0:
         raise InvalidArgumentError(f"{_OP}: the batch of image_size must be >= 0, got {batch} in {list(sizes)}")
     crop.check_element_count(_OP, "image_size", sizes)
     return sizes
 
+
+def _infer(node: Inference) -> tuple[Shape, ...]:
+    """As TensorFlow's shape function, it looks at nothing but how many sizes there are."""
+    return (sizes_input(node, 3, "image_size", 4),)
+
+
+_ENDS = tuple(Constant([end], is_literal=True) for end in (1, 3, 1))
+_CROP_SIZE = Call("StridedSlice", (ShapeOf("grads"), *_ENDS))
 
 OPERATOR = Operator(
     name="CropAndResizeGradImage",
@@ -190,9 +180,14 @@ OPERATOR = Operator(
         Input("image_size", "int32", is_sizes=True),
     ),
     attrs=(
-        Attr("T", "type", allowed=("float", "half", "double")),
+        Attr("T", "type", allowed=crop.GRAD_IMAGE_TYPES),
         Attr("method", "string", "bilinear", allowed=("bilinear", "nearest")),
     ),
-    output=Input("output", "T"),
+    outputs=(Input("output", "T"),),
     compute=_compute,
+    infer=_infer,
+    vjps={
+        "grads": Call("CropAndResize", (GRAD, "boxes", "box_ind", _CROP_SIZE), {"method": "$method"}),
+        "boxes": Call("CropAndResizeGradBoxes", ("grads", GRAD, "boxes", "box_ind")),
+    },
 )
