@@ -141,6 +141,8 @@ std::vector<std::string> level_names() {
 
 NB_MODULE(_core, m) {
   using namespace gradops;
+  // Plans live in Python's caches until the interpreter is gone: nanobind would call that a leak.
+  nb::set_leak_warnings(false);
   m.doc() = "The loops of gradops. Private: everything here trusts that Python has checked its arguments.";
 
   nb::class_<Convolution>(m, "Convolution", "One convolution of fixed sizes; see native/convolution.h.")

@@ -183,7 +183,7 @@ def empty(op: str, shape: tuple[int, ...], dtype: np.dtype[Any], out: npt.NDArra
     InvalidArgumentError
         If `out` has another shape or dtype than the result.
     ResourceExhaustedError
-        If there is no memory for the result.
+        If there is no memory for it.
     """
     if out is not None:
         if out.shape != shape or out.dtype != dtype:
@@ -194,19 +194,29 @@ def empty(op: str, shape: tuple[int, ...], dtype: np.dtype[Any], out: npt.NDArra
             return out
     size = math.prod(shape) * dtype.itemsize
     try:
-        return np.ndarray(shape, dtype, buffer=_core.allocate(size))
+        # Beyond 63 bits there is no memory either, but the binding would complain of the integer.
+        return np.ndarray(shape, dtype, buffer=_core.allocate(min(size, 2**63 - 1)))
     except ValueError:  # no elements, but sizes whose product is beyond NumPy
         raise InvalidArgumentError(f"{op}: the result's shape {shape} is too large") from None
     except MemoryError:
         raise ResourceExhaustedError(
-            f"{op}: no memory for a result of shape {shape}, {dtype} ({size:,} bytes)"
+            f"{op}: no memory for an array of shape {shape}, {dtype} ({size:,} bytes)"
         ) from None
 
 
-def contiguous(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return `array` as the kernels read it: C-contiguous and aligned; itself if it is."""
-    flags = array.flags
-    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+def contiguous(op: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return `array` as the kernels read it, C-contiguous and aligned: itself if it is, else a copy.
+
+    Raises
+    ------
+    ResourceExhaustedError
+        If there is no memory for the copy. An array of stride 0 may claim any size.
+    """
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    copy = empty(op, array.shape, array.dtype, None)
+    np.copyto(copy, array)
+    return copy
 
 
 def native_view(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradops import _core, arrays
-from gradops.errors import GradopsError, InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from gradops.errors import GradopsError, InvalidArgumentError, UnimplementedError
 from gradops.geometry import LAYOUTS, Layout, Window, place_windows
 from gradops.ops._operator import Attr
 
@@ -294,11 +294,9 @@ class Convolution:
         result = arrays.empty(self._op, self.result_shape, dtype, out)
         if result.size:
             if source.size and filter.size:
-                view, contiguous = arrays.native_view, arrays.contiguous
-                try:
-                    self.plan(dtype).run(view(contiguous(filter)), view(contiguous(source)), view(result))
-                except MemoryError:
-                    raise ResourceExhaustedError(f"{self._op}: no memory for the workspace") from None
+                view, op = arrays.native_view, self._op
+                filter, source = arrays.contiguous(op, filter), arrays.contiguous(op, source)
+                self.plan(dtype).run(view(filter), view(source), view(result))
             else:
                 result.fill(0)
         return arrays.finish(result, out)

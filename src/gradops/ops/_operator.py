@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradops import arrays
-from gradops.errors import InvalidArgumentError
+from gradops.errors import InvalidArgumentError, ResourceExhaustedError
 from gradops.ops._expressions import Vjps
 from gradops.ops._inference import Inference, Shape, unknown_shapes
 
@@ -167,7 +167,13 @@ class Operator:
             self.type_attr.check_type(op, borrowed.element_type)
         if out is not None:
             arrays.check_out(op, out, borrowed)
-        return borrowed.give_back(self.compute(*borrowed.tensors, out=out, **given))
+        try:
+            result = self.compute(*borrowed.tensors, out=out, **given)
+        except MemoryError as error:  # of NumPy or the kernels; our own says more
+            if isinstance(error, ResourceExhaustedError):
+                raise
+            raise ResourceExhaustedError(f"{op}: no memory for the workspace. {error}") from error
+        return borrowed.give_back(result)
 
 
 # --- attribute values, one converter for each kind ---

@@ -198,13 +198,13 @@ def _infer(node: Inference) -> tuple[Shape, ...]:
         conv.check_length(_OP, name, attrs[name])
         conv.check_positive(_OP, name, attrs[name], layout)
     conv.check_explicit_paddings(_OP, attrs["padding"], explicit_paddings, layout)
-    input = with_rank(_OP, "input", node.shapes[0], 4)
+    image = with_rank(_OP, "input", node.shapes[0], 4)
     filter_height, filter_width, depth, out_channels = with_rank(_OP, "filter", node.shapes[1], 4)
     if depth is not None:
-        conv.check_channels(_OP, input[layout.channels] or 0, (0, 0, depth, 0))
+        conv.check_channels(_OP, image[layout.channels] or 0, (0, 0, depth, 0))
 
     def out_size(name: str, axis: int, filter_size: Size) -> Size:
-        in_size = input[axis]
+        in_size = image[axis]
         if in_size is None or filter_size is None:
             return None
         return conv.place_along(
@@ -213,7 +213,7 @@ def _infer(node: Inference) -> tuple[Shape, ...]:
 
     out_height = out_size("height", layout.height, filter_height)
     out_width = out_size("width", layout.width, filter_width)
-    return (layout.shape(input[layout.batch], out_height, out_width, out_channels),)
+    return (layout.shape(image[layout.batch], out_height, out_width, out_channels),)
 
 
 OPERATOR = Operator(

@@ -254,14 +254,14 @@ def _infer(node: Inference) -> tuple[Shape, ...]:
     """What TensorFlow's shape function checks: ranks, batch, output channels, and how many sizes there are."""
     layout = LAYOUTS[node.attrs["data_format"]]
     sizes = sizes_input(node, 0, "input_sizes")
-    filter = with_rank(_OP, "filter", node.shapes[1], 4)
+    *_, depth, out_channels = with_rank(_OP, "filter", node.shapes[1], 4)
     out_backprop = with_rank(_OP, "out_backprop", node.shapes[2], 4)
-    merge_sizes(_OP, "out_channels of filter and out_backprop", filter[3], out_backprop[layout.channels])
+    merge_sizes(_OP, "out_channels of filter and out_backprop", out_channels, out_backprop[layout.channels])
     batch = out_backprop[layout.batch]
     if sizes is None:
         return (layout.shape(batch, None, None, None),)
     if len(sizes) == 2:
-        return (layout.shape(batch, *sizes, filter[2]),)
+        return (layout.shape(batch, *sizes, depth),)
     _check_sizes_length((len(sizes),), sizes, node.attrs["data_format"])
     batch = merge_sizes(_OP, "batch sizes of input_sizes and out_backprop", sizes[layout.batch], batch)
     return (layout.shape(batch, *(sizes[axis] for axis in layout[1:])),)

@@ -114,14 +114,12 @@ def _compute(
 ) -> npt.NDArray[Any]:
     shape = crops_shape(image, boxes, box_ind, crop_size)
     crops = arrays.empty(_OP, shape, np.dtype(np.float32), out)
+    image, boxes, box_ind = (arrays.contiguous(_OP, array) for array in (image, boxes, box_ind))
     if shape[0]:
         crop.check_box_ind_values(_OP, box_ind, image.shape[0])
         crop.check_boxes_finite(_OP, boxes)
     if crops.size:
-        contiguous = arrays.contiguous
-        _core.crop_and_resize(
-            method, contiguous(image), contiguous(boxes), contiguous(box_ind), extrapolation_value, crops
-        )
+        _core.crop_and_resize(method, image, boxes, box_ind, extrapolation_value, crops)
     return arrays.finish(crops, out)
 
 

@@ -121,12 +121,12 @@ def _compute(
 ) -> npt.NDArray[Any]:
     shape = image_shape(grads, boxes, box_ind, image_size)
     image = arrays.empty(_OP, shape, T, out)
+    grads, boxes, box_ind = (arrays.contiguous(_OP, array) for array in (grads, boxes, box_ind))
     if grads.shape[0]:  # without boxes, TensorFlow asks nothing more of them
         crop.check_box_ind_values(_OP, box_ind, shape[0])
         crop.check_boxes_finite(_OP, boxes)
     if grads.size and image.size:
-        contiguous = arrays.contiguous
-        _core.crop_and_resize_grad_image(method, contiguous(grads), contiguous(boxes), contiguous(box_ind), image)
+        _core.crop_and_resize_grad_image(method, grads, boxes, box_ind, image)
     else:
         image.fill(0)
     return arrays.finish(image, out)
