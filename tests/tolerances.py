@@ -58,6 +58,7 @@ _GOLDEN: dict[str, Callable[[Array, float], Any]] = {
     "grad_image_f64": lambda _exact, scale: 2.0**-22 * scale,
     "grad_image_f16": lambda exact, scale: 2.0**-11 * exact + 2.0**-22 * scale + 2.0**-25,
     "crop_f32": lambda _exact, scale: 2.0**-22 * scale,
+    "grad_boxes_f32": lambda _exact, scale: 2.0**-22 * scale,
 }
 
 

@@ -92,7 +92,9 @@ def place_windows(
 
 
 def _divide(numerator: int, denominator: int) -> int:
-    """Divide as C does, toward zero. TensorFlow's sizes depend on it: a filter one position too
-    long for its input gives no window at stride 2, but a negative count at stride 1.
+    """Divide as C does, toward zero.
+
+    TensorFlow's sizes depend on it: a filter longer than its input makes no window, not a negative
+    count of them, as long as less than a stride is missing.
     """
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)

@@ -272,7 +272,7 @@ def _grouped_product(window: _Array, target: _Array, depth: int) -> _Array:
     """One tap of a filter (in_channels / groups, out_channels): products summed over batch, rows and columns."""
     groups = window.shape[3] // depth
     split = window.reshape(*window.shape[:3], groups, depth)
-    targets = target.reshape(*target.shape[:3], groups, -1)
+    targets = target.reshape(*target.shape[:3], groups, target.shape[3] // groups)
     result: _Array = np.einsum("bijgc,bijgk->cgk", split, targets)
     return result.reshape(depth, target.shape[3])
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gradops import arrays, reference
 from gradops.errors import InvalidArgumentError
 from gradops.ops import _crop as crop
-from gradops.ops._expressions import Undefined
+from gradops.ops import _crop_slopes
 from gradops.ops._inference import Inference, Shape
 from gradops.ops._operator import Attr, Input, Operator
 
@@ -125,10 +125,6 @@ def _infer(node: Inference) -> tuple[Shape, ...]:
     return (node.shapes[2],)
 
 
-# Linear in grads and in image, but the slopes between pixels that both derivatives consist of are
-# no combination of the six operators at positions that are only known when the graph runs.
-_SECOND_DERIVATIVE = Undefined("second derivatives of CropAndResize with respect to its boxes are not implemented")
-
 OPERATOR = Operator(
     name="CropAndResizeGradBoxes",
     function=_OP,
@@ -144,5 +140,5 @@ OPERATOR = Operator(
     outputs=(Input("output", "float"),),
     compute=_compute,
     infer=_infer,
-    vjps={"grads": _SECOND_DERIVATIVE, "image": _SECOND_DERIVATIVE, "boxes": _SECOND_DERIVATIVE},
+    vjps=_crop_slopes.vjps,
 )
