@@ -275,21 +275,61 @@ ConvolutionSizes draw_sizes() {
   }
 }
 
+void random_values(const ConvolutionSizes& s) {
+  const bool exact = draw(0, 2) != 0;
+  std::vector<char> filter, source;
+  fill(s.dtype, filter, filter_size(s), exact);
+  fill(s.dtype, source, s.batch * source_shape(s).size(), exact);
+  // NaN and Inf must reach exactly the pixels whose taps meet them.
+  if (s.dtype != DType::kInt32 && draw(0, 5) == 0) {
+    put(s.dtype, filter, draw(0, filter_size(s) - 1), draw(0, 1) ? INFINITY : NAN);
+  }
+  if (s.dtype != DType::kInt32 && draw(0, 5) == 0) {
+    put(s.dtype, source, draw(0, source_shape(s).size() - 1), draw(0, 1) ? -INFINITY : NAN);
+  }
+  check(s, filter, source, exact);
+}
+
 void random_cases(int count) {
-  for (int i = 0; i < count; ++i) {
-    const ConvolutionSizes s = draw_sizes();
-    const bool exact = draw(0, 2) != 0;
-    std::vector<char> filter, source;
-    fill(s.dtype, filter, filter_size(s), exact);
-    fill(s.dtype, source, s.batch * source_shape(s).size(), exact);
-    // NaN and Inf must reach exactly the pixels whose taps meet them.
-    if (s.dtype != DType::kInt32 && draw(0, 5) == 0) {
-      put(s.dtype, filter, draw(0, filter_size(s) - 1), draw(0, 1) ? INFINITY : NAN);
+  for (int i = 0; i < count; ++i) random_values(draw_sizes());
+}
+
+// Few channels, whole or per group, at any stride: what strips and depthwise share between them.
+void few_channels() {
+  struct Case {
+    ptrdiff_t height, width, filter, in_channels, out_channels, groups;
+    ptrdiff_t stride_height, stride_width, dilation, pad, batch;
+    const char* forward;  // the algorithms, channels last
+    const char* gradient;
+  };
+  const Case cases[] = {
+      {110, 128, 8, 3, 3, 3, 2, 2, 1, 3, 2, "strips", "strips"},
+      {64, 70, 7, 1, 1, 1, 2, 3, 1, 3, 3, "strips", "strips"},
+      {41, 67, 3, 5, 5, 5, 3, 2, 1, 1, 2, "depthwise", "depthwise"},
+      {30, 44, 3, 13, 13, 13, 2, 2, 1, 1, 2, "depthwise", "depthwise"},
+      {20, 44, 3, 70, 70, 70, 2, 2, 1, 1, 1, "depthwise", "depthwise"},
+      {57, 59, 3, 64, 3, 1, 2, 2, 1, 1, 1, "strips", "direct"},
+      {40, 50, 3, 300, 1, 1, 2, 2, 1, 1, 1, "strips", "direct"},
+      {50, 61, 2, 6, 4, 2, 3, 4, 1, 0, 2, "strips", "strips"},  // some source columns meet no tap
+      {48, 52, 4, 2, 2, 1, 2, 2, 3, 4, 2, "strips", "strips"},  // dilation and stride without a common factor
+      {48, 52, 4, 2, 2, 1, 4, 2, 2, 3, 2, "strips", "strips"},  // and with one
+      {28, 60, 5, 80, 40, 40, 1, 2, 1, 2, 2, "strips", "strips"},  // more groups than a batch of planes
+  };
+  for (const Case& c : cases) {
+    for (const Direction direction : {Direction::kForward, Direction::kInputGradient}) {
+      for (const bool channels_first : {false, true}) {
+        ConvolutionSizes s{direction, draw(0, 2) ? DType::kFloat32 : draw(0, 1) ? DType::kFloat64 : DType::kInt32,
+                           channels_first, c.batch, c.height, c.width, c.in_channels, c.filter, c.filter, 0, 0,
+                           c.out_channels, c.groups, c.stride_height, c.stride_width, c.dilation, c.dilation, c.pad,
+                           c.pad};
+        finish(s, c.pad, c.pad);
+        const std::string algorithm = direction == Direction::kForward ? c.forward : c.gradient;
+        if (!channels_first && Convolution(s).algorithm() != algorithm) {
+          fail(s, Convolution(s).algorithm() + " instead of " + algorithm);
+        }
+        random_values(s);
+      }
     }
-    if (s.dtype != DType::kInt32 && draw(0, 5) == 0) {
-      put(s.dtype, source, draw(0, source_shape(s).size() - 1), draw(0, 1) ? -INFINITY : NAN);
-    }
-    check(s, filter, source, exact);
   }
 }
 
@@ -365,6 +405,7 @@ void half_conversions() {
 
 int main(int count, char** arguments) {
   random_cases(count > 1 ? std::atoi(arguments[1]) : 400);
+  few_channels();
   layers();
   long_sums();
   extreme_attributes();

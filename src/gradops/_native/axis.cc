@@ -99,7 +99,7 @@ std::vector<AxisClass> gradient_classes(const AxisSizes& axis) {
 }
 
 std::vector<AxisPhase> forward_phases(const AxisSizes& axis) {
-  return {{0, 1, -axis.pad, 0, 1, axis.filter, axis.dilation}};
+  return {{0, 1, -axis.pad, axis.stride, 0, 1, axis.filter, axis.dilation}};
 }
 
 std::vector<AxisPhase> gradient_phases(const AxisSizes& axis) {
@@ -110,7 +110,7 @@ std::vector<AxisPhase> gradient_phases(const AxisSizes& axis) {
     const ptrdiff_t remainder = phase.out_first - origin;
     const ptrdiff_t last = phase.taps - 1;
     const ptrdiff_t shift = (remainder - phase.tap_first * axis.dilation) / axis.stride;
-    phases.push_back({remainder - axis.pad, axis.stride, shift - last * phase.src_step,
+    phases.push_back({remainder - axis.pad, axis.stride, shift - last * phase.src_step, 1,
                       phase.tap_first + last * phase.tap_step, -phase.tap_step, phase.taps, phase.src_step});
   }
   return phases;

@@ -23,11 +23,11 @@ struct AxisClass {
 };
 
 // The same without regard to borders, for kernels that read a zero-padded source: cell q of a phase
-// is result position out_offset + q*out_step, and its tap j reads source position q + src_offset +
-// j*tap_src_step. Some cells lie outside the result, some taps outside the source.
+// is result position out_offset + q*out_step, and its tap j reads source position q*src_step +
+// src_offset + j*tap_src_step. Some cells lie outside the result, some taps outside the source.
 struct AxisPhase {
   ptrdiff_t out_offset, out_step;
-  ptrdiff_t src_offset;
+  ptrdiff_t src_offset, src_step;
   ptrdiff_t tap_first, tap_step, taps;
   ptrdiff_t tap_src_step;
 };
@@ -42,7 +42,7 @@ struct AxisSizes {
 std::vector<AxisClass> forward_classes(const AxisSizes& axis);
 std::vector<AxisClass> gradient_classes(const AxisSizes& axis);
 
-// The phases that own result positions. forward_phases needs stride 1.
+// The phases that own result positions, all of one src_step.
 std::vector<AxisPhase> forward_phases(const AxisSizes& axis);
 std::vector<AxisPhase> gradient_phases(const AxisSizes& axis);
 

@@ -15,18 +15,18 @@ namespace {
 enum class Algorithm { kDirect, kStrips, kDepthwise, kLong };
 
 // Sums of more products than this are formed in the next wider type, or compensated: chains of
-// kChainTerms products added one after another would drift by more than a few units.
+// products added one after another would drift by more than a few units.
 constexpr ptrdiff_t kLongReduction = 32768;
 
 // By the sizes of one image only, so that no image's bits depend on its batch, thread count or
 // instruction set.
-Algorithm choose(const Problem& problem, const ConvolutionSizes& sizes) {
+Algorithm choose(const Problem& problem, const ConvolutionSizes& sizes, bool finite_filter = true) {
   if (sizes.dtype != DType::kInt32 && problem.most_terms > kLongReduction) return Algorithm::kLong;
-  if (problem.terms == 1 && problem.results == 1 && problem.groups > 1 && !sizes.channels_first) {
-    return Algorithm::kDepthwise;
-  }
-  if (sizes.dtype != DType::kInt32 && strips_suit(problem)) return Algorithm::kStrips;
-  return Algorithm::kDirect;
+  const double depthwise = depthwise_cost(problem), direct = direct_cost(problem);
+  const double swap = sizes.channels_first ? swap_cost(problem) : 0;
+  // Strips multiply the padding's zeros and read either layout.
+  if (finite_filter && strips_cost(problem) < std::min(depthwise, direct) + swap) return Algorithm::kStrips;
+  return depthwise < direct ? Algorithm::kDepthwise : Algorithm::kDirect;
 }
 
 constexpr ptrdiff_t kConvertItem = 1 << 15;  // elements
@@ -60,6 +60,8 @@ void swap_layout(const Problem& problem, const LayoutKernels& layout, bool to_ch
   });
 }
 
+bool all_finite(const std::uint32_t*, ptrdiff_t) { return true; }
+
 template <typename T>
 bool all_finite(const T* values, ptrdiff_t count) {
   T sum = 0;  // stays 0 until a NaN or an Inf comes by
@@ -70,19 +72,16 @@ bool all_finite(const T* values, ptrdiff_t count) {
 template <typename T>
 std::size_t bytes(ptrdiff_t elements) { return static_cast<std::size_t>(elements) * sizeof(T); }
 
-const StripKernel<float>& strip_kernel(const StripKernels& kernels, float) { return kernels.f32; }
-const StripKernel<double>& strip_kernel(const StripKernels& kernels, double) { return kernels.f64; }
-
 }  // namespace
 
 struct Convolution::Plan {
   explicit Plan(const ConvolutionSizes& all)
-      : sizes(all), problem(all), algorithm(choose(problem, all)),
+      : sizes(all), problem(all), algorithm(choose(problem, all)), without_strips(choose(problem, all, false)),
         strips(algorithm == Algorithm::kStrips ? std::make_unique<StripPlan>(problem) : nullptr) {}
 
   ConvolutionSizes sizes;
   Problem problem;
-  Algorithm algorithm;
+  Algorithm algorithm, without_strips;
   std::unique_ptr<StripPlan> strips;
 
   // Runs `body(source, result)`, a Status, on channels-last images.
@@ -117,32 +116,29 @@ struct Convolution::Plan {
     });
   }
 
+  // All but kLong.
   template <typename T>
-  Status depthwise(RunDepthwise<T> kernel, const T* filter, const T* source, T* result) const noexcept {
-    return run_depthwise(problem, kernel, filter, source, result);
-  }
-
-  template <typename T>
-  Status few_results(const T* filter, const T* source, T* result) const noexcept {
-    const ConvolutionKernels& kernels = convolution_kernels();
-    return run_strips(problem, *strips, strip_kernel(*kernels.strips, T()), *kernels.layout, sizes.channels_first,
-                      filter, source, result);
+  Status short_sums(const DirectKernel<T>& direct_kernel, const StripKernel<T>& strip_kernel,
+                    RunDepthwise<T> depthwise_kernel, const T* filter, const T* source, T* result) const noexcept {
+    if (algorithm == Algorithm::kStrips && all_finite(filter, problem.filter_elements())) {
+      return run_strips(problem, *strips, strip_kernel, *convolution_kernels().layout, sizes.channels_first, filter,
+                        source, result);
+    }
+    if (without_strips == Algorithm::kDirect) return direct(direct_kernel, filter, source, result);
+    return on_channels_last(source, result, [&](const T* from, T* to) {
+      return run_depthwise(problem, depthwise_kernel, filter, from, to);
+    });
   }
 
   Status run_i32(const std::uint32_t* filter, const std::uint32_t* source, std::uint32_t* result) const noexcept {
     const ConvolutionKernels& kernels = convolution_kernels();
-    if (algorithm == Algorithm::kDepthwise) return depthwise(kernels.depthwise->i32, filter, source, result);
-    return direct(kernels.direct->i32, filter, source, result);
+    return short_sums(kernels.direct->i32, kernels.strips->i32, kernels.depthwise->i32, filter, source, result);
   }
 
   Status run_f64(const double* filter, const double* source, double* result) const noexcept {
     const ConvolutionKernels& kernels = convolution_kernels();
     if (algorithm == Algorithm::kLong) return direct(kernels.direct->compensated_f64, filter, source, result);
-    if (algorithm == Algorithm::kDepthwise) return depthwise(kernels.depthwise->f64, filter, source, result);
-    if (algorithm == Algorithm::kStrips && all_finite(filter, problem.filter_elements())) {
-      return few_results(filter, source, result);
-    }
-    return direct(kernels.direct->f64, filter, source, result);
+    return short_sums(kernels.direct->f64, kernels.strips->f64, kernels.depthwise->f64, filter, source, result);
   }
 
   Status run_f32(const float* filter, const float* source, float* result) const noexcept {
@@ -154,11 +150,7 @@ struct Convolution::Plan {
                                  return direct(kernels.direct->f64, wide_filter, wide_source, wide_result);
                                });
     }
-    if (algorithm == Algorithm::kDepthwise) return depthwise(kernels.depthwise->f32, filter, source, result);
-    if (algorithm == Algorithm::kStrips && all_finite(filter, problem.filter_elements())) {
-      return few_results(filter, source, result);
-    }
-    return direct(kernels.direct->f32, filter, source, result);
+    return short_sums(kernels.direct->f32, kernels.strips->f32, kernels.depthwise->f32, filter, source, result);
   }
 
   // body(filter, source, result) on arrays widened to Wide, its result rounded once. (A long sum of

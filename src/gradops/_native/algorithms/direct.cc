@@ -79,6 +79,12 @@ struct Pixels {
 
 }  // namespace
 
+double direct_cost(const Problem& problem) {
+  const double pixels = static_cast<double>(problem.result_height * problem.result_width);
+  const double vector = 10 * pixels + (2 + 0.57 * static_cast<double>(problem.terms)) * problem.image_taps;
+  return static_cast<double>(problem.groups * ceil_div(problem.results, 16)) * vector;
+}
+
 template <typename T>
 Status run_direct(const Problem& problem, const DirectKernel<T>& kernel, const LayoutKernels& layout, const T* filter,
                   const T* source, T* result) noexcept {
@@ -108,6 +114,7 @@ Status run_direct(const Problem& problem, const DirectKernel<T>& kernel, const L
     task.batch = problem.batch;
     task.filter_width = problem.filter_width;
     task.terms = problem.terms;
+    task.chain_terms = problem.chain_terms;
     task.channels = blocks.channels(block);
     task.vectors = static_cast<int>(blocks.width(block) / blocks.lanes);
     const ptrdiff_t row_classes = static_cast<ptrdiff_t>(problem.rows.size());

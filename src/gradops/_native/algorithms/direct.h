@@ -5,6 +5,8 @@
 
 namespace gradops {
 
+double direct_cost(const Problem& problem);
+
 template <typename T>
 Status run_direct(const Problem& problem, const DirectKernel<T>& kernel, const LayoutKernels& layout, const T* filter,
                   const T* source, T* result) noexcept;

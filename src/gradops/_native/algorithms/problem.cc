@@ -37,9 +37,11 @@ Problem::Problem(const ConvolutionSizes& s)
     rows = gradient_classes(row_sizes), columns = gradient_classes(column_sizes);
   }
   most_terms = most_taps(rows) * most_taps(columns) * terms;
-  image_flops = 2.0 * static_cast<double>(filter_elements()) * static_cast<double>(s.out_height) *
-                static_cast<double>(s.out_width);
-  small = static_cast<double>(s.batch) * image_flops + static_cast<double>(result_elements()) < kSmallFlops;
+  chain_terms = longest_chain(most_terms);
+  image_taps = static_cast<double>(filter_height * filter_width) * static_cast<double>(s.out_height) *
+               static_cast<double>(s.out_width);
+  const double flops = 2.0 * static_cast<double>(s.batch * filter_tap) * image_taps;
+  small = flops + static_cast<double>(result_elements()) < kSmallFlops;
 }
 
 }  // namespace gradops

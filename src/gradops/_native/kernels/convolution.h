@@ -12,9 +12,10 @@
 namespace gradops {
 
 // A result element's products form chains of fused multiply-adds of at most this many terms, each
-// begun at zero; the chains' sums are added one after another. Longer chains lose accuracy; 256 terms
-// are 1-2% faster.
-constexpr ptrdiff_t kChainTerms = 128;
+// begun at zero; the chains' sums are added one after another. Longer chains lose accuracy: 256 terms
+// are 1-2% faster than 128, 32 are 7-10% slower. A short sum has few chains, so shorter ones halve
+// its error; a long sum would gain little. `terms` is the most that any result element sums.
+constexpr ptrdiff_t longest_chain(ptrdiff_t terms) { return terms <= 128 ? 32 : 128; }
 
 // Distances in elements between neighbours of one array of images.
 struct ImageSteps {
@@ -38,6 +39,7 @@ struct DirectTask {
   ptrdiff_t batch;
   ptrdiff_t filter_width;
   ptrdiff_t terms;     // source channels of the group
+  ptrdiff_t chain_terms;
   ptrdiff_t channels;  // result channels of the block, at most vectors * lanes
   int vectors;         // 1 .. the kernel's most_vectors
 };
@@ -69,7 +71,7 @@ struct StripTask {
   ptrdiff_t taps;
   ptrdiff_t terms;
   ptrdiff_t channels;
-  ptrdiff_t chain_terms;  // whose products, of at most kChainTerms taps, form one chain
+  ptrdiff_t chain_terms, chain_taps;  // whose products form one chain
   bool add;               // to what is in result
 };
 constexpr ptrdiff_t kStripSlack = 16;
@@ -84,6 +86,7 @@ struct StripKernel {
 struct StripKernels {
   StripKernel<float> f32;
   StripKernel<double> f64;
+  StripKernel<std::uint32_t> i32;
 };
 
 // One source channel for each result channel; see kernels/convolution_depthwise.cc.
@@ -95,6 +98,7 @@ struct DepthwiseTask {
   ImageSteps source_steps, result_steps;
   ptrdiff_t batch;
   ptrdiff_t filter_width;
+  ptrdiff_t chain_taps;
   ptrdiff_t channels;
 };
 

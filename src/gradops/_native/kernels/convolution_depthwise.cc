@@ -2,7 +2,8 @@
 //
 // Loop order, outside in: result rows of a class, tiles of kPixels columns, vectors of channels,
 // chains, taps. Per tap the filter's vector is loaded once, in place, and each pixel loads its source
-// vector for one multiply-add.
+// vector for one multiply-add. The last vector of channels overlaps the one before it rather than
+// be a partial one: the sums that both form are the same.
 //
 // Traffic: each source vector is loaded once per tap it serves, from L1 but for the first time.
 #include "convolution.h"
@@ -30,8 +31,8 @@ template <typename T, int kCount, bool kWhole>
   const ptrdiff_t source_column = columns.tap_src_step * task.source_steps.column;
   Vec<T> totals[kCount] = {};
   ptrdiff_t row = 0, column = 0;
-  for (ptrdiff_t first = 0; first < taps; first += kChainTerms) {
-    const ptrdiff_t end = first + kChainTerms < taps ? first + kChainTerms : taps;
+  for (ptrdiff_t first = 0; first < taps; first += task.chain_taps) {
+    const ptrdiff_t end = first + task.chain_taps < taps ? first + task.chain_taps : taps;
     Vec<T> sums[kCount] = {};
     for (ptrdiff_t tap = first; tap < end; ++tap) {
       const ptrdiff_t index = (rows.tap_first + row * rows.tap_step) * task.filter_width + columns.tap_first +
@@ -61,11 +62,12 @@ template <typename T, int kCount, bool kWhole>
 
 template <typename T, int kCount>
 void add_tile(const DepthwiseTask<T>& task, const AxisClass& rows, const AxisClass& columns, const Run<T>& run) {
-  ptrdiff_t channel = 0;
-  for (; channel + kLanes<T> <= task.channels; channel += kLanes<T>) {
+  const ptrdiff_t last = task.channels - kLanes<T>;
+  if (last < 0) return add_pixels<T, kCount, false>(task, rows, columns, run, 0);
+  for (ptrdiff_t channel = 0; channel < last; channel += kLanes<T>) {
     add_pixels<T, kCount, true>(task, rows, columns, run, channel);
   }
-  if (channel < task.channels) add_pixels<T, kCount, false>(task, rows, columns, run, channel);
+  add_pixels<T, kCount, true>(task, rows, columns, run, last);
 }
 
 template <typename T>

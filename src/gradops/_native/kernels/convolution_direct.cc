@@ -1,6 +1,6 @@
 // Direct convolution: lanes over result channels, a tile of pixels in registers.
 //
-// Loop order, outside in: chains of at most kChainTerms products, tiles of a class's pixels (these
+// Loop order, outside in: chains of at most chain_terms products, tiles of a class's pixels (these
 // two the other way round where the filter is small), taps (rows, then columns, source position
 // ascending), terms (source channels). A tile is up to
 // kTilePixels[vectors] pixels x `vectors` vectors of channels, all of it in registers: per term the
@@ -276,7 +276,7 @@ void run_direct(const DirectTask<T>& task, const AxisClass& rows, const AxisClas
   if constexpr (kVectors > 1) {
     if (task.vectors < kVectors) return run_direct<T, kVectors - 1>(task, rows, columns, share);
   }
-  run_tiles<T, Plain, kVectors, kTilePixels[kVectors]>(task, rows, columns, share, kChainTerms);
+  run_tiles<T, Plain, kVectors, kTilePixels[kVectors]>(task, rows, columns, share, task.chain_terms);
 }
 
 // One chain of any length: its error does not grow.

@@ -3,7 +3,9 @@
 // Transpose, loop order: bands of 4 blocks of source columns, blocks of rows, blocks of the band's
 // columns (so a row's lines are read four at a time); a block of lanes x lanes is
 // loaded, transposed in registers in log2(lanes) rounds of shuffles, and stored. Each element is
-// read and written once; both sides touch whole vectors.
+// read and written once; both sides touch whole vectors. Blocks at the ends overlap their neighbours
+// rather than be partial, where there are lanes rows or columns. A few rows or columns go one by one,
+// as loops over a step that compilers know and turn into shuffles where it is small.
 //
 // Conversions are integer and float operations on whole lanes, plain loops that compilers vectorise:
 // the same bits at every level. Rounding is to nearest, ties to even; NaN stays NaN.
@@ -12,6 +14,11 @@
 
 namespace gradops::GRADOPS_LEVEL {
 namespace {
+
+constexpr ptrdiff_t kFewLines = 4;  // rows or columns; blocks of them would be mostly empty
+
+constexpr ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+constexpr ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a < b ? b : a; }
 
 // Exchanges the off-diagonal halves of every 2*kDistance wide square.
 template <typename T, int kDistance, int... kLane>
@@ -63,24 +70,79 @@ template <typename T>
   }
 }
 
+// to[i] = from[i*kStep].
+template <typename T, ptrdiff_t kStep>
+void gather_known(const T* __restrict from, T* __restrict to, ptrdiff_t count) {
+  for (ptrdiff_t i = 0; i < count; ++i) to[i] = from[i * kStep];
+}
+
 template <typename T>
-void transpose(const T* from, ptrdiff_t from_step, T* to, ptrdiff_t to_step, ptrdiff_t rows, ptrdiff_t columns) {
+void gather(const T* __restrict from, ptrdiff_t step, T* __restrict to, ptrdiff_t count) {
+  switch (step) {
+    case 1: return gather_known<T, 1>(from, to, count);
+    case 2: return gather_known<T, 2>(from, to, count);
+    case 3: return gather_known<T, 3>(from, to, count);
+    case 4: return gather_known<T, 4>(from, to, count);
+    default:
+      for (ptrdiff_t i = 0; i < count; ++i) to[i] = from[i * step];
+  }
+}
+
+// to[i*kRows + r] = from[r*from_step + i]: interleaves all there is.
+template <typename T, int kRows>
+void interleave(const T* __restrict from, ptrdiff_t from_step, T* __restrict to, ptrdiff_t count) {
+  for (ptrdiff_t i = 0; i < count; ++i) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) to[i * kRows + r] = from[r * from_step + i];
+  }
+}
+
+template <typename T>
+void scatter(const T* __restrict from, ptrdiff_t from_step, T* __restrict to, ptrdiff_t to_step, ptrdiff_t rows,
+             ptrdiff_t columns) {
+  if (rows == to_step) {
+    switch (rows) {
+      case 1: return gather_known<T, 1>(from, to, columns);
+      case 2: return interleave<T, 2>(from, from_step, to, columns);
+      case 3: return interleave<T, 3>(from, from_step, to, columns);
+      case 4: return interleave<T, 4>(from, from_step, to, columns);
+    }
+  }
+  for (ptrdiff_t i = 0; i < columns; ++i) {
+    for (ptrdiff_t r = 0; r < rows; ++r) to[i * to_step + r] = from[r * from_step + i];
+  }
+}
+
+template <typename T>
+void transpose_blocks(const T* from, ptrdiff_t from_step, T* to, ptrdiff_t to_step, ptrdiff_t rows,
+                      ptrdiff_t columns) {
   constexpr ptrdiff_t kBlock = kLanes<T>, kBand = 4 * kBlock;
   for (ptrdiff_t band = 0; band < columns; band += kBand) {
     const ptrdiff_t band_end = columns - band < kBand ? columns : band + kBand;
-    for (ptrdiff_t r = 0; r < rows; r += kBlock) {
-      const ptrdiff_t rows_left = rows - r < kBlock ? rows - r : kBlock;
-      for (ptrdiff_t c = band; c < band_end; c += kBlock) {
+    for (ptrdiff_t block_row = 0; block_row < rows; block_row += kBlock) {
+      const ptrdiff_t r = smaller(block_row, larger(rows - kBlock, 0));
+      for (ptrdiff_t block_column = band; block_column < band_end; block_column += kBlock) {
+        const ptrdiff_t c = smaller(block_column, larger(columns - kBlock, 0));
         const T* block_from = from + r * from_step + c;
         T* block_to = to + c * to_step + r;
-        const ptrdiff_t columns_left = band_end - c < kBlock ? band_end - c : kBlock;
-        if (rows_left == kBlock && columns_left == kBlock) {
+        if (rows >= kBlock && columns >= kBlock) {
           transpose_whole(block_from, from_step, block_to, to_step);
         } else {
-          transpose_part(block_from, from_step, block_to, to_step, rows_left, columns_left);
+          transpose_part(block_from, from_step, block_to, to_step, smaller(rows, kBlock), smaller(columns, kBlock));
         }
       }
     }
+  }
+}
+
+template <typename T>
+void transpose(const T* from, ptrdiff_t from_step, T* to, ptrdiff_t to_step, ptrdiff_t rows, ptrdiff_t columns) {
+  if (columns <= 2 || (columns <= kFewLines && from_step <= kFewLines)) {
+    for (ptrdiff_t c = 0; c < columns; ++c) gather(from + c, from_step, to + c * to_step, rows);
+  } else if (rows <= kFewLines) {
+    scatter(from, from_step, to, to_step, rows, columns);
+  } else {
+    transpose_blocks(from, from_step, to, to_step, rows, columns);
   }
 }
 

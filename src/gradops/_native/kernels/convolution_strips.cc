@@ -26,7 +26,7 @@ constexpr int strip_vectors(int channels) {
 
 template <typename T, int kChannels, int kVectors>
 [[gnu::noinline]] void add_strip(const StripTask<T>& task, ptrdiff_t cell) {
-  const ptrdiff_t chain_taps = task.taps < kChainTerms ? task.taps : kChainTerms;
+  const ptrdiff_t chain_taps = task.taps < task.chain_taps ? task.taps : task.chain_taps;
   bool add = task.add;
   for (ptrdiff_t first = 0; first < task.terms; first += task.chain_terms) {
     const ptrdiff_t end = first + task.chain_terms < task.terms ? first + task.chain_terms : task.terms;
@@ -102,6 +102,7 @@ void run_strips(const StripTask<T>& task) {
 
 extern const StripKernels strip_kernels;
 const StripKernels strip_kernels = {{kLanes<float>, kMostChannels, run_strips<float>},
-                                    {kLanes<double>, kMostChannels, run_strips<double>}};
+                                    {kLanes<double>, kMostChannels, run_strips<double>},
+                                    {kLanes<std::uint32_t>, kMostChannels, run_strips<std::uint32_t>}};
 
 }  // namespace gradops::GRADOPS_LEVEL

@@ -59,7 +59,48 @@ template <typename T>
   return x - Vec<T>{};
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+
+// All ones in the first `count` lanes. Sign bits are what masked moves look at.
+template <typename T>
+[[gnu::always_inline]] inline __m256i first_lanes(std::ptrdiff_t count) {
+  if constexpr (sizeof(T) == 4) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  } else {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+  }
+}
+
+[[gnu::always_inline]] inline Vec<float> load_masked(const float* p, __m256i mask) {
+  return (Vec<float>)_mm256_maskload_ps(p, mask);
+}
+[[gnu::always_inline]] inline Vec<double> load_masked(const double* p, __m256i mask) {
+  return (Vec<double>)_mm256_maskload_pd(p, mask);
+}
+[[gnu::always_inline]] inline Vec<std::uint32_t> load_masked(const std::uint32_t* p, __m256i mask) {
+  return (Vec<std::uint32_t>)_mm256_maskload_epi32(reinterpret_cast<const int*>(p), mask);
+}
+[[gnu::always_inline]] inline Vec<std::uint64_t> load_masked(const std::uint64_t* p, __m256i mask) {
+  return (Vec<std::uint64_t>)_mm256_maskload_epi64(reinterpret_cast<const long long*>(p), mask);
+}
+
+[[gnu::always_inline]] inline void store_masked(float* p, __m256i mask, Vec<float> v) {
+  _mm256_maskstore_ps(p, mask, (__m256)v);
+}
+[[gnu::always_inline]] inline void store_masked(double* p, __m256i mask, Vec<double> v) {
+  _mm256_maskstore_pd(p, mask, (__m256d)v);
+}
+[[gnu::always_inline]] inline void store_masked(std::uint32_t* p, __m256i mask, Vec<std::uint32_t> v) {
+  _mm256_maskstore_epi32(reinterpret_cast<int*>(p), mask, (__m256i)v);
+}
+[[gnu::always_inline]] inline void store_masked(std::uint64_t* p, __m256i mask, Vec<std::uint64_t> v) {
+  _mm256_maskstore_epi64(reinterpret_cast<long long*>(p), mask, (__m256i)v);
+}
+
+#endif
+
 // The first `count` lanes, 0 <= count <= kLanes<T>; the others are zero and their memory untouched.
+// Lanes with constant numbers stay in registers; with v[i] GCC would go through memory and stall.
 template <typename T>
 [[gnu::always_inline]] inline Vec<T> load_part(const T* p, std::ptrdiff_t count) {
 #if defined(__AVX512F__)
@@ -68,9 +109,14 @@ template <typename T>
   } else {
     return (Vec<T>)_mm512_maskz_loadu_epi64(static_cast<__mmask8>((1u << count) - 1), p);
   }
+#elif defined(__AVX2__)
+  return load_masked(p, first_lanes<T>(count));
 #else
   Vec<T> v{};
-  for (std::ptrdiff_t i = 0; i < count; ++i) v[i] = p[i];
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes<T>; ++i) {
+    if (i < count) v[i] = p[i];
+  }
   return v;
 #endif
 }
@@ -83,8 +129,13 @@ template <typename T>
   } else {
     _mm512_mask_storeu_epi64(p, static_cast<__mmask8>((1u << count) - 1), (__m512i)v);
   }
+#elif defined(__AVX2__)
+  store_masked(p, first_lanes<T>(count), v);
 #else
-  for (std::ptrdiff_t i = 0; i < count; ++i) p[i] = v[i];
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes<T>; ++i) {
+    if (i < count) p[i] = v[i];
+  }
 #endif
 }
 
