@@ -226,6 +226,19 @@ print("same")
     assert run(code, env={"PYTHONWARNINGS": "ignore::DeprecationWarning"}) == "same"
 
 
+def test_a_process_ends_while_a_daemon_thread_computes() -> None:
+    code = """
+import threading, time, numpy as np, gradops
+image, weights = np.ones((1, 128, 128, 16), np.float32), np.ones((3, 3, 16, 16), np.float32)
+def compute_for_ever():
+    while True: gradops.conv2d(image, weights, [1, 1, 1, 1], "SAME")
+threading.Thread(target=compute_for_ever, daemon=True).start()
+time.sleep(0.1)
+"""
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 # --- instruction sets ---
 
 

@@ -583,3 +583,58 @@ def test_arrays_that_would_be_computed_by_being_read_are_refused() -> None:
     lazy = type("Array", (), {"__module__": "dask.array.core", "__array__": lambda _: 1 / 0})()
     with pytest.raises(TypeError, match=r"input is a dask array: compute it first"):
         gradops.conv2d(lazy, np.ones((1, 1, 1, 1), np.float32), ONES, "SAME")
+
+
+# --- what a caller's framework does to the process, or carries along ---
+
+
+def test_a_caller_that_flushes_subnormals_changes_no_bit() -> None:
+    torch = pytest.importorskip("torch")
+    image, weights = np.full((8, 64, 64, 16), 1e-40, np.float32), np.ones((3, 3, 16, 16), np.float32)
+    expected = gradops.conv2d(image, weights, [1, 1, 1, 1], "SAME")
+    assert expected.all()
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush")
+    try:
+        flushing = gradops.conv2d(image, weights, [1, 1, 1, 1], "SAME")
+    finally:
+        torch.set_flush_denormal(False)
+    assert flushing.tobytes() == expected.tobytes()
+
+
+def test_a_torch_size_is_a_list_of_sizes() -> None:
+    torch = pytest.importorskip("torch")
+    image, weights = torch.ones(1, 4, 4, 1), torch.ones(3, 3, 1, 1)
+    result = gradops.conv2d_backprop_input(image.shape, weights, image, [1, 1, 1, 1], "SAME")
+    assert result.shape == image.shape
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # what PyTorch imports for it
+def test_a_forward_mode_tangent_is_not_lost_silently() -> None:
+    torch = pytest.importorskip("torch")
+    image, weights = torch.ones(1, 4, 4, 1), torch.ones(3, 3, 1, 1)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(image, torch.ones_like(image))
+        with pytest.raises(TypeError, match=r"input carries a forward-mode tangent.*gradops\.torch"):
+            gradops.conv2d(dual, weights, [1, 1, 1, 1], "SAME")
+
+
+def test_a_tensor_whose_storage_was_taken_away_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    image = torch.ones(1, 8, 8, 1)
+    image.untyped_storage().resize_(0)
+    with pytest.raises(TypeError, match="its storage is smaller"):
+        gradops.conv2d(image, torch.ones(3, 3, 1, 1), [1, 1, 1, 1], "SAME")
+
+
+def test_masked_arrays_in_a_list_are_refused() -> None:
+    masked = np.ma.array(np.ones((4, 4, 1), np.float32), mask=True)
+    with pytest.raises(TypeError, match="masks would be lost"):
+        gradops.conv2d([masked], np.ones((3, 3, 1, 1), np.float32), [1, 1, 1, 1], "SAME")
+
+
+def test_an_out_whose_elements_share_memory_is_refused() -> None:
+    out = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1, 4, 4, 1), (0, 0, 0, 0))
+    image, weights = np.ones((1, 4, 4, 1), np.float32), np.ones((3, 3, 1, 1), np.float32)
+    with pytest.raises(InvalidArgumentError, match="elements of out share memory"):
+        gradops.conv2d(image, weights, [1, 1, 1, 1], "SAME", out=out)

@@ -10,6 +10,7 @@ import pytest
 
 from gradops.cli import main
 from graph_golden import FOLDER
+from isolated import run
 
 
 def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -89,3 +90,8 @@ def test_without_protobuf_the_error_says_what_to_install(
     status, _, err = show(capsys, FOLDER / "frozen.pb")
     assert status == 2
     assert "gradops[graph]" in err
+
+
+def test_the_other_commands_start_without_graphs() -> None:
+    code = "import sys; from gradops.cli import main; main(['--help']); print('gradops.graph' in sys.modules)"
+    assert run(code).splitlines()[-1] == "False"

@@ -12,7 +12,7 @@ import pytest
 
 import gradops
 from gradops import errors
-from gradops.graph import ClientSession, Output, Scope, add_symbolic_gradients, ops
+from gradops.graph import ClientSession, Output, Scope, add_symbolic_gradients, import_graph_def, ops
 from gradops.graph._registry import OPERATORS
 
 F = "float"
@@ -398,3 +398,15 @@ def test_every_name_in_a_table_of_gradients_is_an_input() -> None:
         table = operator.vjps
         if isinstance(table, dict):
             assert set(table) <= {tensor.name for tensor in operator.inputs}, operator.name
+
+
+def test_a_chain_of_fifty_thousand_nodes_is_no_recursion() -> None:
+    root = Scope.new_root_scope()
+    x = y = ops.Placeholder(root.with_op_name("x"), "float", shape=[])
+    for _ in range(50_001):
+        y = ops.Neg(root, y)
+    [gradient] = add_symbolic_gradients(root, [y], [x])
+    loaded = Scope.new_root_scope()
+    import_graph_def(root.to_graph_def(), loaded)
+    assert ClientSession(loaded).run({"x": 1.0}, [y.output.name, gradient.name]) == [-1, -1]
+    assert loaded.to_dot().count("->") == root.to_dot().count("->") > 100_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,32 @@ import numpy as np
 import pytest
 
 import gradops
+from gradops.cli import main
 from gradops.graph import Scope, ops
+from graph_golden import FOLDER
 
 PAGE = Path(__file__).parents[2] / "docs" / "graph.md"
 
 
 @pytest.fixture(scope="module")
 def program() -> dict[str, Any]:
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    """What the first block, the program beside the C++, leaves behind."""
     variables: dict[str, Any] = {}
-    exec(block, variables)
+    exec(python_blocks()[0], variables)
     return variables
+
+
+def python_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def test_all_the_python_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(FOLDER / "saved_model", tmp_path / "saved_model")
+    monkeypatch.chdir(tmp_path)
+    variables: dict[str, Any] = {}
+    for block in python_blocks():
+        exec(block, variables)
+    assert ElementTree.parse(tmp_path / "model.svg").getroot().tag.endswith("svg")
 
 
 def test_it_computes_what_the_eager_functions_do(program: dict[str, Any]) -> None:
@@ -59,5 +76,20 @@ def test_every_python_name_of_the_table_exists() -> None:
     assert len(names) > 15
     for name in names:
         assert hasattr(Scope, name), name
+    for name in re.findall(r"^from gradops\.graph import (.*)", PAGE.read_text(), re.MULTILINE):
+        assert set(name.split(", ")) <= set(gradops.graph.__all__)
     for name in re.findall(r"ops\.([A-Z]\w+)", "".join(rows)):
         assert name == "X" or hasattr(ops, name), name
+
+
+def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(FOLDER / "saved_model", tmp_path / "saved_model")
+    for name in ("model.pb", "model.pbtxt"):
+        shutil.copy((FOLDER / "frozen").with_suffix(Path(name).suffix), tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    for line in block.splitlines():
+        program, *arguments = line.partition("#")[0].split()
+        assert program == "gradops"
+        assert main(arguments) == 0, line
+    assert (tmp_path / "model.dot").exists()

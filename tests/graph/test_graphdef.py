@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,16 @@ from gradops.errors import InvalidArgumentError, NotFoundError
 from gradops.graph import (
     ClientSession,
     DataType,
+    GraphDefError,
     Operation,
     Output,
     Scope,
+    UnknownOpError,
     import_graph_def,
     load_graph,
     ops,
     save_graph,
 )
-from gradops.graph._errors import GraphDefError, UnknownOpError
 from gradops.graph._graphdef import read_graph_def
 from gradops.graph._schema import message_class
 from gradops.graph._wire import message_from_text
@@ -112,6 +114,26 @@ def test_every_attribute_is_written_default_or_not() -> None:
     assert sorted(node.attr) == names
     assert node.attr["explicit_paddings"].SerializeToString() == bytes.fromhex("0a00")  # an empty list, but present
     assert node.attr["strides"].SerializeToString() == bytes.fromhex("0a061a0401020201")
+
+
+def test_constants_are_read_without_a_copy_and_one_repeated_value_stays_one() -> None:
+    shape = "tensor_shape {dim {size: 1000} dim {size: 1000}}"
+    splat = f'attr {{key: "value" value {{tensor {{dtype: DT_FLOAT {shape} float_val: 0.5}}}}}}'
+    dtype = 'attr {key: "dtype" value {type: DT_FLOAT}}'
+    scope = imported(f'node {{name: "splat" op: "Const" {splat} {dtype}}}')
+    value = scope.graph.nodes[0].attrs["value"]
+    assert (value.shape, value.strides) == ((1000, 1000), (0, 0))
+    assert scope.to_graph_def().ByteSize() < 200
+    root = Scope.new_root_scope()
+    ops.Const(root, np.ones((1000, 1000), np.float32))
+    data = root.to_graph_def().SerializeToString()
+    tracemalloc.start()
+    loaded = Scope.new_root_scope()
+    import_graph_def(data, loaded)
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert loaded.graph.nodes[0].attrs["value"].all()
+    assert kept < 5e6  # the message's bytes of 4 MB at most once
 
 
 def test_nodes_are_written_in_the_order_of_creation_with_library_and_versions() -> None:

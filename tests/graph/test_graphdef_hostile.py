@@ -289,3 +289,13 @@ def test_looking_at_a_graph_is_as_safe_as_reading_it() -> None:
     for _ in range(300):
         with contextlib.suppress(GraphDefError):
             view_graph_def(message_from_bytes("GraphDef", with_wrong_bytes(data, source)))
+
+
+def test_nodes_that_claim_a_million_outputs_each_are_refused_in_time() -> None:
+    message = message_class("GraphDef")()
+    message.node.add(name="x", op="Placeholder").attr["dtype"].type = 1
+    for i in range(100):
+        node = message.node.add(name=f"parts_{i}", op="Unpack", input=["x"])
+        node.attr["T"].type, node.attr["num"].i = 1, 999_999
+    with pytest.raises(GraphDefError, match="'parts_4' have more than 4194304 outputs"):
+        import_graph_def(message, Scope.new_root_scope())

@@ -223,3 +223,33 @@ def test_nothing_large_is_computed_while_building(build: Callable[[Scope], Any])
     assert root.ok()
     assert huge.output.shape == (2**31 - 1,)
     assert peak < 2**20
+
+
+def test_sizes_that_come_from_one_place_many_times_are_looked_at_once() -> None:
+    root = Scope.new_root_scope()
+    vector, size = ops.Placeholder(root, "int32", shape=[0]), ops.Placeholder(root, "int32", shape=[])
+    for _ in range(60):  # 2**60 ways from the last to the first
+        vector = ops.ConcatV2(root, [vector, vector], 0)
+        size = ops.StridedSlice(root, ops.Pack(root, [size, size]), [0], [1], [1], shrink_axis_mask=1)
+    made = ops.Reshape(root, anything(root), ops.ConcatV2(root, [vector, ops.Pack(root, [size])], 0))
+    assert made.output.shape == (None,)
+
+
+def test_a_vector_that_grows_is_no_shape() -> None:
+    root = Scope.new_root_scope()
+    vector = ops.Placeholder(root, "int32", shape=[1])
+    for _ in range(30):
+        vector = ops.ConcatV2(root, [vector, vector], 0)
+    assert ops.Reshape(root, anything(root), vector).output.shape is None
+
+
+def test_partly_known_sizes_are_followed_through_a_long_chain() -> None:
+    root = Scope.new_root_scope()
+    shape = ops.Shape(root, ops.Placeholder(root, "float", shape=[None, 7, 5]))
+    for _ in range(3000):
+        shape = ops.Identity(root, shape)
+    tail = ops.StridedSlice(root, shape, [1], [3], [1])
+    batch = ops.StridedSlice(root, shape, [0], [1], [1], shrink_axis_mask=1)
+    seven = ops.StridedSlice(root, shape, [1], [2], [1], shrink_axis_mask=1)
+    sizes = ops.ConcatV2(root, [ops.Pack(root, [seven, batch]), tail], 0)
+    assert ops.Reshape(root, anything(root), sizes).output.shape == (7, None, 7, 5)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradops.errors import InvalidArgumentError
+from gradops.errors import InvalidArgumentError, ResourceExhaustedError
 from gradops.graph import ClientSession, DataType, Operation, Output, Scope, ops
 from gradops.graph._registry import OPERATORS
 
@@ -81,6 +81,19 @@ def test_an_operation_with_several_outputs_is_no_tensor(root: Scope) -> None:
         ops.Neg(root, both)
 
 
+def test_operations_are_no_sequences(root: Scope) -> None:
+    both: Any = ops.BroadcastGradientArgs(root, [2, 3], [3])
+    for use in (list, lambda op: [*op], lambda op: both.r0 in op, lambda op: ClientSession(root).run([both.r0], op)):
+        with pytest.raises(TypeError):
+            use(both)
+
+
+@pytest.mark.parametrize("make", [lambda: Operation("x"), lambda: Output("x"), lambda: Output(None, "x")])
+def test_handles_are_made_of_nodes(make: Any) -> None:
+    with pytest.raises(TypeError):
+        make()
+
+
 # --- inputs ---
 
 CONSTANTS = [
@@ -129,6 +142,11 @@ WRONG_INPUTS = [
     (lambda r: ops.Neg(r, [[1, 2], [3]]), "should all have the same shape"),
     (lambda r: ops.Const(r, [[1, 2], [3]]), "should all have the same shape"),
     (lambda r: ops.Const(r, [1, 2], shape=(3,)), "Cannot construct a tensor with 3 from an initializer list with 2"),
+    (lambda r: ops.Const(r, 1.0, shape=(2**20, 2**20, 2**20)), "no memory for a tensor of shape [1048576,"),
+    (lambda r: ops.Const(r, 1.0, shape=(2**70,)), "no memory"),
+    (lambda r: ops.Const(r, 1.0, shape=(2, -1)), "shape must be fully known, got [2,?]"),
+    (lambda r: ops.Const(r, "\ud800"), "UTF-8 cannot express"),
+    (lambda r: ops.Fill(r, [-5], 1.0), "dims must have sizes >= -1"),
     (lambda r: ops.Conv2D(r, DY, W, [1, 1, 1, 1], "FOO"), "attr 'padding' of 'FOO' is not in the list"),
     (lambda r: ops.Conv2D(r, DY, W, [1, 1, 1, 1], "SAME", data_format="NHCW"), "attr 'data_format'"),
     (lambda r: ops.Conv2D(r, DY.astype(np.int64), W.astype(np.int64), [1] * 4, "SAME"), "attr 'T' of int64"),
@@ -143,7 +161,7 @@ WRONG_INPUTS = [
 @pytest.mark.parametrize(("build", "words"), WRONG_INPUTS)
 def test_what_tensorflow_refuses_is_kept_in_the_status(root: Scope, build: Any, words: str) -> None:
     assert build(root).node() is None
-    assert isinstance(root.status(), InvalidArgumentError)
+    assert isinstance(root.status(), InvalidArgumentError | ResourceExhaustedError)
     assert words in str(root.status())
 
 
@@ -156,6 +174,10 @@ PROGRAMMING_ERRORS = [
     (lambda r: ops.Neg(r, [ops.Const(r, 1.0)]), "one output alone"),
     (lambda r: ops.Neg(r.graph, 1.0), "Scope"),
     (lambda r: ops.Const(r.graph, 1.0), "Scope"),
+    (lambda r: ops.Const(r, [1, "a"]), "among strings"),
+    (lambda r: ops.Const(r, np.array([3, "a"], object)), "among strings"),
+    (lambda r: ops.Const(r, 1.0, shape="ab"), "expected a shape"),
+    (lambda r: ops.Placeholder(r, "float", ops.Placeholder.shape(5)), "expected a shape"),
     (lambda r: ops.AddN(r, 1.0), "list of tensors"),
     (lambda r: ops.Conv2D(r, DY, W, 1, "SAME"), "strides"),
     (lambda r: ops.Conv2D(r, DY, W, [1, 1, 1, 1], 1), "padding"),
@@ -189,6 +211,28 @@ def test_a_constant_is_its_own_copy(root: Scope) -> None:
     [first] = ClientSession(root).run([c])
     first[:] = 6
     assert ClientSession(root).run([c])[0].tolist() == [1, 1, 1]
+
+
+def test_a_constant_that_nobody_can_write_to_is_not_copied(root: Scope) -> None:
+    content = np.frombuffer(bytes(16), np.float32)
+    splat = np.broadcast_to(content[:1], (1000, 1000))
+    owned = np.ones(4)
+    owned.flags.writeable = False
+    for array in (content, content.reshape(2, 2)[1:], splat, owned):
+        assert ops.Const(root, array).node().attrs["value"] is array
+
+
+def test_a_read_only_view_of_what_can_be_written_to_is_copied(root: Scope) -> None:
+    array = np.ones(3, np.float32)
+    view = array[:2]
+    view.flags.writeable = False
+    c = ops.Const(root, view)
+    array[:] = 5
+    assert ClientSession(root).run([c])[0].tolist() == [1, 1]
+
+
+def test_bytes_keep_their_zeros(root: Scope) -> None:
+    assert ClientSession(root).run([ops.Const(root, [b"a\0", "b"])])[0].tolist() == [b"a\0", b"b"]
 
 
 # --- attributes ---

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from gradops.errors import InvalidArgumentError
-from gradops.graph import Scope, load_graph, ops
-from gradops.graph._picture import to_dot, to_svg
+from gradops.graph import Scope, load_graph, ops, to_dot, to_svg
 from graph_golden import FOLDER, GRAPHS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -111,12 +110,23 @@ def test_a_picture_that_nobody_could_read_is_refused() -> None:
     to_dot(root)
 
 
+def test_edges_that_would_take_minutes_are_refused() -> None:
+    root = Scope.new_root_scope()
+    made: list[Any] = [ops.Placeholder(root, "float", shape=[])]
+    for _ in range(400):
+        made.append(ops.AddN(root, made))
+    with pytest.raises(InvalidArgumentError, match="at most 50000 layers"):
+        to_svg(root)
+
+
 def test_an_error_in_the_scope_is_raised() -> None:
     root = Scope.new_root_scope()
     root.update_status(InvalidArgumentError("first"))
     for draw in (to_dot, to_svg):
         with pytest.raises(InvalidArgumentError, match="first"):
             draw(root)
+        with pytest.raises(TypeError, match="Scope or a Graph"):
+            draw("graph")  # type: ignore[arg-type]
 
 
 def test_pictures_are_the_same_every_time() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,36 @@ def test_plain_values_below_a_scope() -> None:
     root = Scope.new_root_scope()
     ops.Neg(root.new_sub_scope("a").with_op_name("b"), 1.0)
     assert names(root) == ["a/Const/Const", "a/b"]
+
+
+def test_a_reserved_name_is_taken_with_its_first_part() -> None:
+    root = Scope.new_root_scope()
+    tower = root.new_sub_scope("tower")
+    assert tower.reserve("a/b") == tower.reserve("a/b") == "tower/a/b"
+    assert [add(tower, "a/b"), add(tower.new_sub_scope("a"), "b"), add(root, "a/b")] == [
+        "tower/a/b_1",
+        "tower/a_1/b",
+        "a/b",
+    ]
+
+
+def test_all_or_nothing_takes_nodes_and_names_back() -> None:
+    root = Scope.new_root_scope()
+    kept = ops.Const(root.with_op_name("kept"), 1)
+
+    def fail_halfway() -> None:
+        with root.all_or_nothing():
+            add(root, "x")
+            ops.Neg(root.new_sub_scope("s"), kept)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_halfway()
+    assert names(root) == ["kept"]
+    assert root.graph.find("x") is None
+    assert [add(root, "x"), add(root.new_sub_scope("s"), "y")] == ["x", "s/y"]
+    with root.all_or_nothing():
+        assert add(root, "x") == "x_1"
 
 
 def test_a_constant_of_another_type_is_cast_as_in_cpp() -> None:
@@ -181,6 +213,17 @@ def test_the_first_error_is_kept_in_all_scopes() -> None:
     assert root.status() is first
 
 
+def test_an_error_that_is_raised_again_and_again_does_not_grow() -> None:
+    root = Scope.new_root_scope()
+    root.update_status(NotFoundError("first"))
+    lengths = []
+    for _ in range(3):
+        with pytest.raises(NotFoundError) as raised:
+            root.raise_error()
+        lengths.append(len(raised.traceback))
+    assert lengths[0] == lengths[2]
+
+
 def test_after_an_error_operations_add_nothing_and_are_of_no_node() -> None:
     root = Scope.new_root_scope()
     x = ops.Placeholder(root, "float")
@@ -203,6 +246,32 @@ def test_exit_on_error_raises_at_once() -> None:
     assert not root.ok()
 
 
+def test_only_errors_of_this_library_are_a_status() -> None:
+    for wrong in ("text", ValueError("x"), 5):
+        with pytest.raises(TypeError, match="status"):
+            Scope.new_root_scope().update_status(wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_written_on_nodes_must_be_text() -> None:
+    root: Any = Scope.new_root_scope()
+    for derive in (
+        root.new_sub_scope,
+        root.with_device,
+        root.with_assigned_device,
+        root.with_xla_cluster,
+        root.with_kernel_label,
+    ):
+        for wrong in (None, 5, b"x"):
+            with pytest.raises(TypeError, match="expected text"):
+                derive(wrong)
+
+
+def test_a_control_dependency_on_another_graph_is_refused() -> None:
+    root = Scope.new_root_scope()
+    ops.NoOp(root.with_control_dependencies(ops.NoOp(Scope.new_root_scope())))
+    assert "is to run after 'NoOp', of another graph" in str(root.status())
+
+
 def test_characters_are_left_to_the_session() -> None:
     root = Scope.new_root_scope()
     assert add(root, "bad name!") == "bad name!"
@@ -214,6 +283,7 @@ def test_scopes_are_values() -> None:
     named = root.with_op_name("x")
     assert add(root) == "NoOp"
     assert ops.NoOp(named).operation.name == "x"
+    assert len({root, named, named.with_op_name("x")}) == 2
 
 
 def test_element_types_have_tensorflows_numbers() -> None:

@@ -11,6 +11,7 @@ import pytest
 import gradops
 from gradops import errors
 from gradops.graph import ClientSession, Operation, Output, Scope, ops
+from isolated import run
 
 
 @pytest.fixture
@@ -121,6 +122,10 @@ REFUSALS: list[tuple[str, Any, Any, Any, type[Exception], str]] = [
     ("bare fetch", {"x": ONE}, 5, [], TypeError, "give a list"),
     ("bare name", {"x": ONE}, "y", [], TypeError, "give a list"),
     ("no tensor", {"x": ONE}, [1.5], [], TypeError, "cannot fetch"),
+    ("list among fetches", {"x": ONE}, [["y"]], [], TypeError, "cannot fetch"),
+    ("list among targets", {"x": ONE}, [], [["y"]], TypeError, "cannot run"),
+    ("absurd number", {"x": ONE}, ["y:" + "9" * 5000], [], INVALID, NOT_FOUND),
+    ("a tensor as value", {"x": Scope.new_root_scope()}, ["y"], [], TypeError, "is a Scope"),
     ("no operation", {"x": ONE}, [], [1.5], TypeError, "cannot run"),
     ("no tensor to feed", {1.5: ONE}, ["y"], [], TypeError, "cannot feed"),
     ("no value", {"x": None}, ["y"], [], TypeError, "NoneType"),
@@ -175,8 +180,9 @@ def test_names_that_meet_through_scopes_are_not_unique(root: Scope) -> None:
 
 
 @pytest.mark.parametrize(("device", "is_known"), [
-    ("", True), ("/cpu:0", True), ("/job:worker/replica:0/task:1/device:GPU:0", True), ("/device:CPU:*", True),
-    ("cpu", False), ("/cpu", False), ("/job:", False), ("nonsense", False),
+    ("", True), ("/", True), ("/cpu:0", True), ("/job:a/replica:*/task:*", True),
+    ("/job:worker/replica:0/task:1/device:GPU:0", True), ("/device:CPU:*", True),
+    ("/job:_a", False), ("cpu", False), ("/cpu", False), ("/job:", False), ("nonsense", False),
 ])  # fmt: skip
 def test_device_texts_must_be_devices(root: Scope, device: str, is_known: bool) -> None:
     c = ops.Const(root.with_device(device), 1)
@@ -260,6 +266,42 @@ def test_a_chain_of_thousands_of_nodes_is_no_recursion(root: Scope) -> None:
     for _ in range(5001):
         y = ops.Neg(root, y)
     assert ClientSession(root).run({x: 1.0}, [y]) == [-1]
+
+
+def test_the_first_runs_may_come_from_many_threads(root: Scope) -> None:
+    x = y = ops.Placeholder(root, "float")
+    for _ in range(2001):
+        y = ops.Neg(root, y)
+    for _ in range(5):
+        session, start, results = ClientSession(root), threading.Barrier(8), []
+
+        def work(session: Any = session, start: Any = start, results: Any = results) -> None:
+            start.wait()
+            results += session.run({x: 1.0}, [y])
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [-1] * 8
+
+
+def test_a_session_goes_on_after_a_fork() -> None:
+    code = """
+import os, numpy as np
+from gradops.graph import ClientSession, Scope, ops
+root = Scope.new_root_scope()
+x = ops.Placeholder(root, "float")
+y = ops.Conv2D(root, x, np.ones((3, 3, 4, 4), np.float32), [1, 1, 1, 1], "SAME")
+session, fed = ClientSession(root), np.ones((4, 60, 60, 4), np.float32)
+[wanted] = session.run({x: fed}, [y])
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(session.run({x: fed}, [y])[0], wanted) else 1)
+print(os.waitpid(child, 0)[1])
+"""
+    assert run(code, env={"PYTHONWARNINGS": "ignore::DeprecationWarning"}) == "0"
 
 
 def test_runs_from_many_threads_do_not_meet(root: Scope) -> None:

@@ -52,8 +52,16 @@ CASES: dict[str, tuple[str, str]] = {
         MEMORY,
     ),
     "an output whose bytes overflow 64 bits": (
-        "conv(ones(1, 1, 1, 1), ones(1, 1, 1, 1), ONE, **explicit(BIG, BIG, BIG, BIG))",
+        "conv(ones(1, 1, 1, 1), ones(1, 1, 1, 1), ONE, **explicit(2**30, 2**30, 2**30, 2**30))",
         MEMORY,
+    ),
+    "an output whose elements overflow 63 bits": (
+        "conv(ones(1, 1, 1, 1), ones(1, 1, 1, 1), ONE, **explicit(BIG, BIG, BIG, BIG))",
+        INVALID,
+    ),
+    "strides as long as the image": (
+        "backprop([1, 10**7, 1, 1], ones(1, 1, 1, 1), ones(1, 1, 1, 1), [1, 10**7, 1, 1], 'VALID')",
+        "",
     ),
     "crops of 2**31 - 1 squared": ("crop(ones(1, 1, 1, 1), ones(1, 4), [0], [BIG, BIG])", MEMORY),
     "crops whose elements overflow 64 bits": ("crop(ones(1, 1, 1, 3), ones(1, 4), [0], [BIG, BIG])", INVALID),

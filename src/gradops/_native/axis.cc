@@ -40,27 +40,39 @@ struct GradientPhase {
   ptrdiff_t src_step;
 };
 
-// Phases without taps are included. Enumerated over the positions and filter indices that exist,
-// not over the stride, which may be huge.
-std::vector<GradientPhase> split_phases(const AxisSizes& axis) {
+// The phases that have taps, by ascending result position. Enumerated over the filter indices that
+// exist, not over the stride, which may be huge.
+std::vector<GradientPhase> tap_phases(const AxisSizes& axis) {
   const ptrdiff_t common = std::gcd(axis.stride, axis.dilation);
   const ptrdiff_t tap_step = axis.stride / common;
-  std::vector<GradientPhase> phases(static_cast<std::size_t>(std::min(axis.stride, axis.in)));
-  for (std::size_t i = 0; i < phases.size(); ++i) {
-    const ptrdiff_t first = static_cast<ptrdiff_t>(i);
-    phases[i] = {first, (axis.in - 1 - first) / axis.stride + 1, 0, tap_step, 0, axis.dilation / common};
-  }
-  // The first tap_step filter indices have different remainders, and each begins a phase's taps.
   const ptrdiff_t pad = axis.pad % axis.stride;
+  std::vector<GradientPhase> phases;
+  // The first tap_step filter indices have different remainders, and each begins a phase's taps.
   for (ptrdiff_t tap = 0; tap < std::min(axis.filter, tap_step); ++tap) {
     const ptrdiff_t remainder = (tap * axis.dilation) % axis.stride;
     const ptrdiff_t first = (remainder - pad + axis.stride) % axis.stride;
-    if (first >= static_cast<ptrdiff_t>(phases.size())) continue;
-    GradientPhase& phase = phases[static_cast<std::size_t>(first)];
-    phase.tap_first = tap;
-    phase.taps = (axis.filter - 1 - tap) / tap_step + 1;
+    if (first >= axis.in) continue;
+    phases.push_back({first, (axis.in - 1 - first) / axis.stride + 1, tap, tap_step,
+                      (axis.filter - 1 - tap) / tap_step + 1, axis.dilation / common});
   }
+  std::sort(phases.begin(), phases.end(),
+            [](const GradientPhase& a, const GradientPhase& b) { return a.out_first < b.out_first; });
   return phases;
+}
+
+// Adds the positions of the phases begin .. end-1, which have no taps: phase by phase or stride by
+// stride, whichever makes fewer classes.
+void add_tapless(std::vector<AxisClass>& classes, const AxisSizes& axis, ptrdiff_t begin, ptrdiff_t end) {
+  if (begin >= end) return;
+  if (end - begin <= (axis.in - 1 - begin) / axis.stride) {
+    for (ptrdiff_t first = begin; first < end; ++first) {
+      classes.push_back({first, axis.stride, (axis.in - 1 - first) / axis.stride + 1, 0, 0, 0, 0, 0, 1});
+    }
+  } else {
+    for (ptrdiff_t first = begin; first < axis.in; first += axis.stride) {
+      classes.push_back({first, 1, std::min(end - begin, axis.in - first), 0, 0, 0, 0, 0, 1});
+    }
+  }
 }
 
 }  // namespace
@@ -81,8 +93,10 @@ std::vector<AxisClass> forward_classes(const AxisSizes& axis) {
 
 std::vector<AxisClass> gradient_classes(const AxisSizes& axis) {
   std::vector<AxisClass> classes;
-  for (const GradientPhase& phase : split_phases(axis)) {
-    // Exact when the phase has taps; else unused.
+  ptrdiff_t next = 0;
+  for (const GradientPhase& phase : tap_phases(axis)) {
+    add_tapless(classes, axis, next, phase.out_first);
+    next = phase.out_first + 1;
     const ptrdiff_t cell = (phase.out_first + axis.pad - phase.tap_first * axis.dilation) / axis.stride;
     const auto range_of = [&](ptrdiff_t i) {
       return make_range(std::max<ptrdiff_t>(0, ceil_div(cell + i - axis.out + 1, phase.src_step)),
@@ -95,6 +109,7 @@ std::vector<AxisClass> gradient_classes(const AxisSizes& axis) {
                          range.last - range.first + 1, phase.src_step});
     });
   }
+  add_tapless(classes, axis, next, std::min(axis.stride, axis.in));
   return classes;
 }
 
@@ -104,15 +119,24 @@ std::vector<AxisPhase> forward_phases(const AxisSizes& axis) {
 
 std::vector<AxisPhase> gradient_phases(const AxisSizes& axis) {
   std::vector<AxisPhase> phases;
-  for (const GradientPhase& phase : split_phases(axis)) {
-    // Cell q of every phase begins at q*stride - pad, so that phases with equal taps read alike.
-    const ptrdiff_t origin = (phase.out_first + axis.pad) / axis.stride * axis.stride - axis.pad;
-    const ptrdiff_t remainder = phase.out_first - origin;
+  // Cell q of every phase begins at q*stride - pad, so that phases with equal taps read alike.
+  const auto remainder_of = [&](ptrdiff_t first) { return (first + axis.pad) % axis.stride; };
+  ptrdiff_t next = 0;
+  const auto add_tapless_before = [&](ptrdiff_t end) {
+    for (; next < end; ++next) {
+      phases.push_back({remainder_of(next) - axis.pad, axis.stride, 0, 1, 0, 0, 0, 1});
+    }
+  };
+  for (const GradientPhase& phase : tap_phases(axis)) {
+    add_tapless_before(phase.out_first);
+    next = phase.out_first + 1;
+    const ptrdiff_t remainder = remainder_of(phase.out_first);
     const ptrdiff_t last = phase.taps - 1;
     const ptrdiff_t shift = (remainder - phase.tap_first * axis.dilation) / axis.stride;
     phases.push_back({remainder - axis.pad, axis.stride, shift - last * phase.src_step, 1,
                       phase.tap_first + last * phase.tap_step, -phase.tap_step, phase.taps, phase.src_step});
   }
+  add_tapless_before(std::min(axis.stride, axis.in));
   return phases;
 }
 

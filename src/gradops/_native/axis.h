@@ -37,12 +37,13 @@ struct AxisSizes {
   ptrdiff_t stride, dilation, pad;
 };
 
-// The classes cover every result position once; there are never more classes than positions.
+// The classes cover every result position once. Positions without taps make few classes, however
+// large the stride: about the root of their number for each filter index, at most.
 // forward: from input to output; gradient: from out_backprop to the input's gradient.
 std::vector<AxisClass> forward_classes(const AxisSizes& axis);
 std::vector<AxisClass> gradient_classes(const AxisSizes& axis);
 
-// The phases that own result positions, all of one src_step.
+// The phases that own result positions, all of one src_step: as many as the stride has positions.
 std::vector<AxisPhase> forward_phases(const AxisSizes& axis);
 std::vector<AxisPhase> gradient_phases(const AxisSizes& axis);
 

@@ -8,6 +8,7 @@
 #include "algorithms/problem.h"
 #include "algorithms/strips.h"
 #include "dispatch.h"
+#include "float_mode.h"
 
 namespace gradops {
 namespace {
@@ -203,6 +204,7 @@ Convolution::Convolution(const ConvolutionSizes& sizes) : plan_(new Plan(sizes))
 Convolution::~Convolution() { delete plan_; }
 
 Status Convolution::run(const void* filter, const void* source, void* result) const noexcept {
+  const FloatMode mode(FloatMode::kKeep);
   return plan_->run(filter, source, result);
 }
 

@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "dispatch.h"
+#include "float_mode.h"
 #include "memory.h"
 #include "parallel.h"
 #include "sample_grid.h"
@@ -18,35 +19,6 @@ constexpr ptrdiff_t kBandsPerThread = 6;                  // evens out bands wit
 constexpr ptrdiff_t kSerialBytes = ptrdiff_t{128} << 10;  // less traffic than this is not worth a wake-up
 constexpr ptrdiff_t kStreamedBytes = ptrdiff_t{8} << 20;  // for larger images see zero(); crops larger are written past the caches
 constexpr ptrdiff_t kChunk = 256;                         // samples computed at a time, on the stack
-
-// TensorFlow's kernel threads treat subnormal numbers as 0, in arguments and results; without this
-// the sums of tiny gradients differ, and so does a box that starts at -1e-45. Everything between is
-// a call through a pointer or to a noinline function, so no arithmetic moves past these.
-class FlushSubnormals {
- public:
-#if defined(__x86_64__)
-  FlushSubnormals() : saved_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(saved_ | 0x8040); }
-  ~FlushSubnormals() { __builtin_ia32_ldmxcsr(saved_); }
-
- private:
-  unsigned saved_;
-#elif defined(__aarch64__)
-  FlushSubnormals() {
-    asm volatile("mrs %0, fpcr" : "=r"(saved_));
-    asm volatile("msr fpcr, %0" : : "r"(saved_ | 1u << 24) : "memory");
-  }
-  ~FlushSubnormals() { asm volatile("msr fpcr, %0" : : "r"(saved_) : "memory"); }
-
- private:
-  std::uint64_t saved_;
-#else
-  FlushSubnormals() {}
-  ~FlushSubnormals() {}
-#endif
- public:
-  FlushSubnormals(const FlushSubnormals&) = delete;
-  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
-};
 
 // False, and nothing else is meaningful, if the product does not fit.
 bool multiply(ptrdiff_t& product, std::initializer_list<ptrdiff_t> factors) {
@@ -163,7 +135,7 @@ class Gradient {
   // Calls visit(band, entry) for every list that an entry belongs to, in the order of the lists.
   template <typename Visit>
   void for_each_entry(Visit&& visit) {
-    FlushSubnormals flush;
+    const FloatMode mode(FloatMode::kFlush);  // as TensorFlow's kernel threads
     AxisSample samples[kChunk];
     for (ptrdiff_t box = 0; box < sizes_.num_boxes; ++box) {
       const Axis axis = rows_of(sizes_, boxes_, box);
@@ -227,7 +199,7 @@ class Gradient {
 
   // Adds the entries to the band that begins with image row `first_row` at `band_sums`.
   void add_entries(const Entry* begin, const Entry* end, ptrdiff_t first_row, char* band_sums) {
-    FlushSubnormals flush;
+    const FloatMode mode(FloatMode::kFlush);  // as TensorFlow's kernel threads
     const ptrdiff_t row_bytes = row_elements_ * (type_ == DType::kFloat64 ? 8 : 4);
     const auto row_sums = [&](ptrdiff_t row) -> void* {
       row -= first_row;
@@ -311,7 +283,7 @@ class Sampler {
 
   // The work item: crop rows [first, end), counted over all boxes.
   void write_rows(ptrdiff_t first, ptrdiff_t end) {
-    FlushSubnormals flush;
+    const FloatMode mode(FloatMode::kFlush);  // as TensorFlow's kernel threads
     Columns columns(sizes_, boxes_);
     ptrdiff_t box = first / sizes_.crop_height, crop_row = first % sizes_.crop_height;
     for (ptrdiff_t row = first; row < end; ++row) {
@@ -384,11 +356,13 @@ class Sampler {
 
 Status crop_and_resize(const CropSizes& sizes, DType image_type, const void* image, const float* boxes,
                        const std::int32_t* box_ind, float extrapolation_value, float* crops) noexcept {
+  const FloatMode mode(FloatMode::kKeep);
   return Sampler(sizes, image_type, image, boxes, box_ind, extrapolation_value, crops).run();
 }
 
 Status crop_and_resize_grad_image(const CropSizes& sizes, DType image_type, const float* grads, const float* boxes,
                                   const std::int32_t* box_ind, void* image) noexcept {
+  const FloatMode mode(FloatMode::kKeep);
   if (image_type != DType::kFloat32 && image_type != DType::kFloat64 && image_type != DType::kFloat16) {
     return Status::kBadArgument;
   }

@@ -52,6 +52,11 @@ void* map_block(std::size_t bytes) {
   if (block - kPage > base) munmap(base, static_cast<std::size_t>(block - kPage - base));
   if (base + reserved > end) munmap(end, static_cast<std::size_t>(base + reserved - end));
   madvise(block, capacity, MADV_HUGEPAGE);  // a wish; kernels without huge pages refuse it
+#if defined(MADV_POPULATE_WRITE)
+  // Pages that are promised but not yet touched still count as available: the next allocation would
+  // be granted the same memory.
+  if (bytes >= kCheckedFrom) madvise(block, capacity, MADV_POPULATE_WRITE);
+#endif
   header_of(block)->capacity = capacity;
   return block;
 }

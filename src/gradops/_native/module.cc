@@ -5,6 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -30,6 +33,25 @@ using Indices = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::d
 void raise_unless_ok(Status status) {
   if (status == Status::kOutOfMemory) throw std::bad_alloc();
   if (status != Status::kOk) throw std::invalid_argument("arguments do not fit each other");
+}
+
+// Runs work() without the GIL. A thread that wants the GIL back while the interpreter shuts down is
+// ended by Python before 3.14, by unwinding its stack, which would abort the process in the first
+// function that must not throw: such a thread, a daemon, sleeps on instead until the process is gone.
+template <typename Work>
+Status without_gil(Work work) {
+  PyThreadState* state = PyEval_SaveThread();
+  const Status status = work();
+#if defined(__GLIBCXX__)
+  try {
+    PyEval_RestoreThread(state);
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+#else
+  PyEval_RestoreThread(state);
+#endif
+  return status;
 }
 
 void require(bool condition, const char* what) {
@@ -76,12 +98,7 @@ void run_convolution(const Convolution& plan, const ReadOnly& filter, const Read
   require(filter.nbytes() == bytes(s.filter_height, s.filter_width, s.in_channels / s.groups, s.out_channels) &&
               source.nbytes() == (forward ? input : output) && result.nbytes() == (forward ? output : input),
           "arrays do not have the sizes of the plan");
-  Status status;
-  {
-    nb::gil_scoped_release release_gil;
-    status = plan.run(filter.data(), source.data(), result.data());
-  }
-  raise_unless_ok(status);
+  raise_unless_ok(without_gil([&] { return plan.run(filter.data(), source.data(), result.data()); }));
 }
 
 CropSizes crop_sizes(const std::string& method, const nb::ndarray<>& image, const nb::ndarray<>& crops,
@@ -100,25 +117,19 @@ void bind_crop_and_resize(const std::string& method, const ReadOnly& image, cons
   const CropSizes sizes = crop_sizes(method, nb::ndarray<>(image), nb::ndarray<>(crops), boxes, box_ind);
   require(crops.dtype() == nb::dtype<float>(), "crops are float32");
   const DType type = dtype_of(image.dtype());
-  Status status;
-  {
-    nb::gil_scoped_release release_gil;
-    status = crop_and_resize(sizes, type, image.data(), boxes.data(), box_ind.data(),
-                             static_cast<float>(extrapolation_value), static_cast<float*>(crops.data()));
-  }
-  raise_unless_ok(status);
+  raise_unless_ok(without_gil([&] {
+    return crop_and_resize(sizes, type, image.data(), boxes.data(), box_ind.data(),
+                           static_cast<float>(extrapolation_value), static_cast<float*>(crops.data()));
+  }));
 }
 
 void bind_crop_and_resize_grad_image(const std::string& method, const Floats& grads, const Floats& boxes,
                                      const Indices& box_ind, const Writable& image) {
   const CropSizes sizes = crop_sizes(method, nb::ndarray<>(image), nb::ndarray<>(grads), boxes, box_ind);
   const DType type = dtype_of(image.dtype());
-  Status status;
-  {
-    nb::gil_scoped_release release_gil;
-    status = crop_and_resize_grad_image(sizes, type, grads.data(), boxes.data(), box_ind.data(), image.data());
-  }
-  raise_unless_ok(status);
+  raise_unless_ok(without_gil([&] {
+    return crop_and_resize_grad_image(sizes, type, grads.data(), boxes.data(), box_ind.data(), image.data());
+  }));
 }
 
 using Bytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;

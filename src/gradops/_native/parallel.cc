@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "cgroup.h"
+#include "float_mode.h"
 
 namespace gradops {
 namespace {
@@ -165,6 +166,7 @@ class Pool {
   }
 
   [[noreturn]] void serve() {
+    const FloatMode mode(FloatMode::kKeep);  // not that of the thread that happened to hire this one
     const auto seat_free = [this] { return seats_.load(std::memory_order_relaxed) > 0; };
     for (;;) {
       spin_until(seat_free);

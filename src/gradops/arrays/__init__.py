@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,8 @@ def _kind_of(value: object) -> Kind | None:
 
 @functools.lru_cache(maxsize=256)
 def _kind_of_type(cls: type[object]) -> Kind | None:
+    if issubclass(cls, (list, tuple)):  # torch.Size is a tuple from torch
+        return None
     for base in cls.__mro__:
         root = base.__module__.partition(".")[0]
         if root in _KINDS_BY_MODULE:
@@ -76,7 +78,9 @@ class Borrowed:
         return result if self.kind is _NUMPY else self.kind.give_back(result, self.like)
 
 
-def borrow(op: str, declared: Sequence[Input], values: Sequence[Any]) -> Borrowed:
+def borrow(
+    op: str, declared: Sequence[Input], values: Sequence[Any], check_type: Callable[[str, np.dtype[Any]], None]
+) -> Borrowed:
     """Return the inputs of a call as NumPy arrays of the declared element types.
 
     Arrays must have the very type that the operator declares, as in TensorFlow; nested lists and
@@ -90,7 +94,8 @@ def borrow(op: str, declared: Sequence[Input], values: Sequence[Any]) -> Borrowe
         sparse, conjugated, masked, traced, or recording gradients; or if floating-point inputs are
         of more than one kind.
     InvalidArgumentError
-        If an array has another element type than the operator declares, or a list does not convert.
+        If an array has another element type than the operator declares, or a list does not convert;
+        what `check_type` raises of an element type T that is not allowed.
     """
     tensors: list[Any] = [None] * len(declared)
     element_type: np.dtype[Any] | None = None
@@ -108,6 +113,7 @@ def borrow(op: str, declared: Sequence[Input], values: Sequence[Any]) -> Borrowe
         if spec.type == "T":
             if element_type is None:
                 element_type = tensor.dtype
+                check_type(op, element_type)
             elif tensor.dtype != element_type:
                 raise InvalidArgumentError(
                     f"{op}: {spec.name} is {tensor.dtype}, but an earlier input is {element_type}. "
@@ -133,6 +139,7 @@ def borrow(op: str, declared: Sequence[Input], values: Sequence[Any]) -> Borrowe
         tensors[i] = from_list(op, spec.name, values[i], wanted)
         if spec.type == "T" and element_type is None:
             element_type = tensors[i].dtype
+            check_type(op, element_type)
     return Borrowed(tensors, element_type, kind, like)
 
 
@@ -160,6 +167,8 @@ def check_out(op: str, out: Any, borrowed: Borrowed) -> None:
     for tensor in borrowed.tensors:
         if isinstance(tensor, np.ndarray) and _overlap(out, tensor):
             raise InvalidArgumentError(f"{op}: out shares memory with an input. Give an array of its own.")
+    if 0 in out.strides and out.size > 1:
+        raise InvalidArgumentError(f"{op}: elements of out share memory with each other. Give an ordinary array.")
 
 
 def _overlap(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:

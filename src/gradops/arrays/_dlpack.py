@@ -21,15 +21,15 @@ class _DLPackKind:
     to_numpy_hint = "np.from_dlpack({name})"
 
     def borrow(self, array: Any, op: str, argument: str) -> npt.NDArray[Any]:
-        device_type = array.__dlpack_device__()[0]
-        if int(device_type) != _DLPACK_CPU:
-            raise TypeError(f"{op}: {argument} is on DLPack device {device_type}. Move it to the CPU first.")
         if type(array).__module__.startswith("tensorflow"):
             return np.asarray(array)  # zero copy, and the only way for its bfloat16
         try:
-            return np.from_dlpack(array)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            device_type = int(array.__dlpack_device__()[0])
+            if device_type == _DLPACK_CPU:
+                return np.from_dlpack(array)
+        except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
             raise TypeError(f"{op}: {argument} cannot be read through DLPack: {error}") from error
+        raise TypeError(f"{op}: {argument} is on DLPack device {device_type}. Move it to the CPU first.")
 
     def give_back(self, result: npt.NDArray[Any], like: Any) -> Any:
         if type(like).__module__.startswith("tensorflow"):

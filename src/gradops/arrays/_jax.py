@@ -32,14 +32,14 @@ class _JaxKind:
             raise TypeError(f"{op}: {argument} is a {type(array).__name__}. Give a jax.Array.")
         try:
             platforms = {device.platform for device in array.devices()}
-            if platforms != {"cpu"}:
-                raise TypeError(
-                    f"{op}: {argument} is on {', '.join(sorted(platforms))}: "
-                    f"give jax.device_put({argument}, jax.devices('cpu')[0])."
-                )
-            return np.asarray(array)
-        except RuntimeError as error:  # deleted or donated
+            if platforms == {"cpu"}:
+                return np.asarray(array)
+        except (RuntimeError, TypeError) as error:  # deleted or donated; a random key
             raise TypeError(f"{op}: {argument} cannot be read: {error}") from error
+        raise TypeError(
+            f"{op}: {argument} is on {', '.join(sorted(platforms))}: "
+            f"give jax.device_put({argument}, jax.devices('cpu')[0])."
+        )
 
     def give_back(self, result: npt.NDArray[Any], like: Any) -> Any:
         jax = sys.modules["jax"]

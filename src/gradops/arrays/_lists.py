@@ -32,6 +32,8 @@ def from_list(op: str, argument: str, value: Any, wanted: np.dtype[Any] | None) 
             f"{op}: {argument} is a {type(value).__module__}.{type(value).__qualname__}. Give a NumPy array, "
             "an array with DLPack on the CPU (PyTorch, JAX), or a nested list of numbers."
         )
+    if isinstance(value, (list, tuple)) and any(isinstance(item, np.ma.MaskedArray) for item in value):
+        raise TypeError(f"{op}: {argument} holds masked arrays, whose masks would be lost. Fill them first.")
     try:
         array = np.asarray(value)
     except (ValueError, OverflowError, TypeError, RuntimeError) as error:

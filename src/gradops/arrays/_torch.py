@@ -34,11 +34,15 @@ class _TorchKind:
             (array.device.type != "cpu", f"is on device {array.device}", "give {0}.cpu()"),
             (array.is_quantized, "is quantized", "give {0}.dequantize()"),
             (array.is_conj(), "is a conjugate view", "give {0}.resolve_conj()"),
+            (_has_tangent(torch, array), "carries a forward-mode tangent, which this function would lose",
+             "use gradops.torch, whose functions are differentiable"),
         ):  # fmt: skip
             if is_so:
                 raise TypeError(f"{op}: {argument} {what}: {way_out.format(argument)}.")
         try:
             array = array.detach().resolve_neg()
+            if _reads_past_storage(array):
+                raise RuntimeError("its storage is smaller than its sizes and strides say")
             if array.dtype is torch.bfloat16:
                 return array.view(torch.int16).numpy().view(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
             return array.numpy()  # type: ignore[no-any-return]
@@ -50,6 +54,19 @@ class _TorchKind:
         if result.dtype == ml_dtypes.bfloat16:
             return torch.from_numpy(result.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(result)
+
+
+def _has_tangent(torch: Any, tensor: Any) -> bool:
+    forward_ad = torch.autograd.forward_ad
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def _reads_past_storage(tensor: Any) -> bool:
+    """Whether a tensor's storage was resized below it, as sharded training does: NumPy would read on."""
+    if tensor.numel() == 0:
+        return False
+    last = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return bool((last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes())
 
 
 KIND = _TorchKind()

@@ -7,10 +7,12 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradops.cli._common import CommandError, require_extras
-from gradops.graph._view import NodeView, view
+
+if TYPE_CHECKING:
+    from gradops.graph._view import NodeView
 
 __all__ = ["DESCRIPTION", "HELP", "add_arguments", "run"]
 
@@ -47,10 +49,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _read(path: Path, function: str | None) -> tuple[list[NodeView], dict[str, Any]]:
-    """The nodes in a file, and what else there is to say about it."""
+    """The nodes in a file, and what else there is to say about it.
+
+    `gradops.graph` is imported here, so that other commands start without it.
+    """
     try:
         if path.is_dir() or path.name.startswith("saved_model.pb"):
             from gradops.graph._saved_model import load_saved_model
+            from gradops.graph._view import view
 
             return view(load_saved_model(path, function)), {}
         if function is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradops.graph import ops
-from gradops.graph._errors import GraphDefError
+from gradops.graph._errors import GraphDefError, UnknownOpError
 from gradops.graph._gradients import add_symbolic_gradients
 from gradops.graph._graph import Graph, Node, Operation, Output
 from gradops.graph._scope import CompositeOpScopes, Scope
@@ -18,6 +18,7 @@ from gradops.graph._types import DataType
 
 if TYPE_CHECKING:
     from gradops.graph._graphdef import import_graph_def, load_graph, save_graph
+    from gradops.graph._picture import to_dot, to_svg
     from gradops.graph._saved_model import load_saved_model
 
 __all__ = [
@@ -30,20 +31,25 @@ __all__ = [
     "Operation",
     "Output",
     "Scope",
+    "UnknownOpError",
     "add_symbolic_gradients",
     "import_graph_def",
     "load_graph",
     "load_saved_model",
     "ops",
     "save_graph",
+    "to_dot",
+    "to_svg",
 ]
 
-#: Imported on first use: they need protobuf, which is optional.
+#: Imported on first use: all but the pictures need protobuf, which is optional.
 _LAZY = {
     "import_graph_def": "_graphdef",
     "load_graph": "_graphdef",
     "save_graph": "_graphdef",
     "load_saved_model": "_saved_model",
+    "to_dot": "_picture",
+    "to_svg": "_picture",
 }
 
 

@@ -45,7 +45,7 @@ def to_array(name: str, value: Any, wanted: DataType | None) -> npt.NDArray[Any]
         If lists are ragged, or an integer does not fit.
     """
     if (array := arrays.borrow_foreign("graph", name, value)) is not None:
-        return _as_strings(array) if array.dtype.kind in "SUO" else array
+        return _as_strings(name, array) if array.dtype.kind in "SUO" else array
     if not isinstance(value, (bool, int, float, complex, str, bytes, list, tuple, range)):
         raise TypeError(
             f"input {name!r} is a {type(value).__qualname__}: give an output, an array, or numbers in lists"
@@ -54,13 +54,13 @@ def to_array(name: str, value: Any, wanted: DataType | None) -> npt.NDArray[Any]
         array = np.asarray(value)
     except (ValueError, OverflowError):
         raise InvalidArgumentError(f"input {name!r}: lists on one level should all have the same shape") from None
-    return _converted(name, array, wanted)
+    return _converted(name, value, array, wanted)
 
 
-def _converted(name: str, array: npt.NDArray[Any], wanted: DataType | None) -> npt.NDArray[Any]:
+def _converted(name: str, value: Any, array: npt.NDArray[Any], wanted: DataType | None) -> npt.NDArray[Any]:
     kind = array.dtype.kind
-    if kind in "SU":
-        return _as_strings(array)
+    if kind in "SU":  # also of numbers and strings together
+        return _as_strings(name, np.asarray(value, object))
     if array.size == 0:
         return np.empty(array.shape, wanted.numpy if wanted is not None and wanted.has_numpy else np.float32)
     if kind == "b":
@@ -102,8 +102,19 @@ def _check_range(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> No
         raise InvalidArgumentError(f"input {name!r} holds integers out of range for {dtype}: {array.tolist()}")
 
 
-def _as_strings(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    texts = [text.encode() if isinstance(text, str) else bytes(text) for text in array.ravel().tolist()]
+def _as_strings(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    texts = [_as_bytes(name, text) for text in array.ravel().tolist()]
     strings = np.empty(len(texts), object)
     strings[:] = texts
     return strings.reshape(array.shape)
+
+
+def _as_bytes(name: str, text: Any) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise TypeError(f"input {name!r} holds {text!r}, a {type(text).__qualname__}, among strings or objects")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"input {name!r} holds {text!r}, which UTF-8 cannot express") from None

@@ -10,17 +10,15 @@ import numpy.typing as npt
 
 from gradops.errors import GradopsError
 from gradops.graph._types import DataType
-from gradops.ops._inference import Shape, Size
+from gradops.ops._inference import Shape
 
 if TYPE_CHECKING:
     from gradops.graph._graph import Node, Output
 
-__all__ = ["compute_attrs", "constant_sizes", "constant_value", "folded_inputs"]
+__all__ = ["compute_attrs", "constant_value", "folded_inputs", "partial_inputs", "partial_value"]
 
 #: Only small tensors are computed ahead: sizes, indices, single numbers.
 _MOST_ELEMENTS = 1024
-#: How many nodes a partly known shape is followed through.
-_DEEPEST = 50
 #: What depends on more than its inputs.
 _NEVER = frozenset({"Placeholder", "PlaceholderWithDefault", "NoOp"})
 
@@ -80,90 +78,51 @@ def compute_attrs(node: Node) -> dict[str, Any]:
     }
 
 
-def constant_sizes(output: Output, depth: int = 0) -> Shape:
-    """Return the shape that `output`, a vector of sizes, is known to describe.
+def partial_inputs(output: Output) -> tuple[Output, ...]:
+    """Return the tensors of which as much as is known decides how much is known of `output`."""
+    node = output.node()
+    if node is None or node.graph.constant_value(output) is not None:
+        return ()
+    if node.op in _SAME_NUMBERS or node.op == "StridedSlice":
+        return node.inputs[:1]
+    return node.inputs if node.op in _REARRANGED else ()
 
-    A size that is not known is None, as is one of -1; None for all of it where not even the length
-    is known. As TensorFlow does, this sees through Shape, Pack, ConcatV2, StridedSlice and Cast.
+
+def partial_value(output: Output) -> npt.NDArray[Any] | None:
+    """Return a scalar or vector of sizes, None in it for each that is not known; None if not even its shape is.
+
+    Those of `partial_inputs` are known to the graph. As TensorFlow does, this sees through Shape,
+    Pack, ConcatV2, StridedSlice and Cast.
     """
     node = output.node()
     if node is None:
         return None
     value = node.graph.constant_value(output)
     if value is not None:
-        return _sizes(value)
-    partial = _PARTIAL.get(node.op)
-    if partial is not None and depth < _DEEPEST:
-        return partial(node, depth + 1)
-    shape = output.shape
-    if shape is None or len(shape) != 1 or shape[0] is None or shape[0] > _MOST_ELEMENTS:
+        return value if value.ndim <= 1 and value.dtype.kind in "iu" else None
+    if node.op == "Shape" and (shape := node.inputs[0].shape) is not None:
+        return np.array(shape, object)
+    if node.op in _SAME_NUMBERS:
+        return node.graph.partial_value(node.inputs[0])
+    rearranged = _rearranged(node) if node.op in _REARRANGED else None
+    return rearranged if rearranged is not None else _unknown_sizes(output.shape)
+
+
+def _rearranged(node: Node) -> npt.NDArray[Any] | None:
+    """Compute a node on partly known sizes."""
+    indices = node.inputs[1:] if node.op == "StridedSlice" else ()  # which have to be known
+    values = [node.graph.partial_value(given) for given in node.inputs[: len(node.inputs) - len(indices)]]
+    values += [node.graph.constant_value(given) for given in indices]
+    known = [value for value in values if value is not None]
+    result = _computed(node, known, 0) if len(known) == len(values) else None
+    return result if result is not None and result.ndim <= 1 else None
+
+
+def _unknown_sizes(shape: Shape) -> npt.NDArray[Any] | None:
+    if shape is None or len(shape) > 1 or None in shape or not _is_small(shape):
         return None
-    return (None,) * shape[0]
+    return np.full(tuple(size or 0 for size in shape), None, object)
 
 
-def _sizes(value: npt.NDArray[Any]) -> Shape:
-    if value.ndim != 1 or value.dtype.kind not in "iu":
-        return None
-    return tuple(None if size == -1 else int(size) for size in value.tolist())
-
-
-def _scalar_size(output: Output, depth: int) -> Size:
-    node = output.node()
-    assert node is not None
-    value = node.graph.constant_value(output)
-    if value is not None and value.ndim == 0:
-        size = int(value)
-        return None if size == -1 else size
-    if node.op == "StridedSlice" and node.attrs["shrink_axis_mask"] == 1:
-        sliced = _strided_slice(node, depth, node.attrs | {"shrink_axis_mask": 0})
-        return sliced[0] if sliced else None
-    return None
-
-
-def _shape_op(node: Node, depth: int) -> Shape:  # noqa: ARG001
-    return node.inputs[0].shape
-
-
-def _through(node: Node, depth: int) -> Shape:
-    return constant_sizes(node.inputs[0], depth)
-
-
-def _pack(node: Node, depth: int) -> Shape:
-    return tuple(_scalar_size(given, depth) for given in node.inputs)
-
-
-def _concat(node: Node, depth: int) -> Shape:
-    sizes: tuple[Size, ...] = ()
-    for given in node.inputs[:-1]:
-        part = constant_sizes(given, depth)
-        if part is None:
-            return None
-        sizes += part
-    return sizes
-
-
-def _strided_slice(node: Node, depth: int, attrs: dict[str, Any] | None = None) -> Shape:
-    """A slice of a vector of sizes, if its ends are known."""
-    attrs = node.attrs if attrs is None else attrs
-    if any(attrs[mask] for mask in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")):
-        return None
-    sizes = constant_sizes(node.inputs[0], depth)
-    ends = [node.graph.constant_value(given) for given in node.inputs[1:]]
-    if sizes is None or any(end is None or end.size != 1 for end in ends):
-        return None
-    begin, end, stride = (int(value.ravel()[0]) for value in ends if value is not None)
-    if stride == 0:
-        return None
-    if node.attrs["shrink_axis_mask"] & 1:
-        end, stride = (begin + 1 if begin != -1 else len(sizes)), 1
-    return sizes[None if attrs["begin_mask"] & 1 else begin : None if attrs["end_mask"] & 1 else end : stride]
-
-
-_PARTIAL = {
-    "Shape": _shape_op,
-    "Identity": _through,
-    "Cast": _through,
-    "Pack": _pack,
-    "ConcatV2": _concat,
-    "StridedSlice": _strided_slice,
-}
+_SAME_NUMBERS = frozenset({"Identity", "Cast"})
+_REARRANGED = frozenset({"Pack", "ConcatV2", "StridedSlice"})

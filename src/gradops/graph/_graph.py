@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+import operator as _operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from gradops.graph._types import DataType
 from gradops.ops._inference import Inference, Shape
 from gradops.ops._operator import REQUIRED, Attr, Input, Operator
 
-__all__ = ["Graph", "Node", "Operation", "Output"]
+__all__ = ["Graph", "Node", "Operation", "Output", "canonical_attr", "flat_types"]
 
 #: A file may claim any number of outputs; none real comes near this.
 _LONGEST_LIST: Final = 1_000_000
@@ -94,7 +95,7 @@ class Operation:
     __slots__ = ("_node",)
 
     def __init__(self, node: Node | None = None) -> None:
-        self._node = node
+        self._node = _checked_node(node)
 
     def node(self) -> Node | None:
         """Return the node, or None if the operation was not built because of an error."""
@@ -161,8 +162,8 @@ class Output:
     __slots__ = ("_index", "_node")
 
     def __init__(self, op: Operation | Node | None = None, index: int = 0) -> None:
-        self._node = op.node() if isinstance(op, Operation) else op
-        self._index = index
+        self._node = op.node() if isinstance(op, Operation) else _checked_node(op)
+        self._index = index if type(index) is int else _operator.index(index)
 
     @property
     def op(self) -> Operation:
@@ -217,8 +218,14 @@ class Output:
         return "Output()" if self._node is None else f"<Output {self.name!r}>"
 
 
+def _checked_node(node: Node | None) -> Node | None:
+    if node is not None and not isinstance(node, Node):
+        raise TypeError(f"expected a node, or None, not {node!r}")
+    return node
+
+
 class Graph:
-    """Nodes in the order of their creation. Nothing is ever taken out.
+    """Nodes in the order of their creation.
 
     Attributes
     ----------
@@ -233,6 +240,7 @@ class Graph:
         self.library: Any = None
         self._by_name: dict[str, Node] = {}
         self._values: dict[Output, npt.NDArray[Any] | None] = {}
+        self._partial_values: dict[Output, npt.NDArray[Any] | None] = {}
 
     def find(self, name: str) -> Node | None:
         """Return the first node of that name."""
@@ -278,8 +286,8 @@ class Graph:
             If the value of a declared attribute is of a wrong kind.
         InvalidArgumentError
             If an attribute is missing or not allowed, the number or types of the inputs are not what
-            the operator declares, an input is of another graph or an output that does not exist, or
-            the shape function refuses the inputs.
+            the operator declares, an input is an output that does not exist, an input or control input
+            is of another graph, or the shape function refuses the inputs.
         """
         operator = operator_named(op)
         node = Node()
@@ -288,35 +296,41 @@ class Graph:
         node.device, node.assigned_device = device, ""
         node.attrs = _canonical_attrs(operator, attrs or {})
         self._check_inputs(node)
-        node.dtypes = tuple(_flat_types(operator.outputs, node.attrs))
+        node.dtypes = tuple(flat_types(operator.outputs, node.attrs))
         node.shapes = tuple(operator.infer(self._inference(node)))
         self.nodes.append(node)
         self._by_name.setdefault(name, node)
         return node
 
+    def truncate(self, count: int) -> None:
+        """Take the nodes from number `count` on away again. No handle of one may be used any more."""
+        for node in self.nodes[count:]:
+            if self._by_name.get(node.name) is node:
+                del self._by_name[node.name]
+        del self.nodes[count:]
+        self._values.clear()
+        self._partial_values.clear()
+
     def constant_value(self, output: Output) -> npt.NDArray[Any] | None:
         """Return the small tensor that `output` is known to hold whatever is fed, or None."""
-        waiting = [output]  # no recursion: chains may be long
-        while waiting:
-            current = waiting[-1]
-            missing = [given for given in _folding.folded_inputs(current) if given not in self._values]
-            if current in self._values or not missing:
-                waiting.pop()
-                if current not in self._values:
-                    self._values[current] = _folding.constant_value(current)
-            else:
-                waiting += missing
-        return self._values[output]
+        return _known(self._values, output, _folding.folded_inputs, _folding.constant_value)
+
+    def partial_value(self, output: Output) -> npt.NDArray[Any] | None:
+        """Return what is known of `output`, a few sizes: objects, None for an unknown one; None if nothing is."""
+        return _known(self._partial_values, output, _folding.partial_inputs, _folding.partial_value)
 
     def constant_sizes(self, output: Output) -> Shape:
-        """Return the shape that `output`, a vector of sizes, is known to describe."""
-        return _folding.constant_sizes(output)
+        """Return the shape that `output`, a vector of sizes, is known to describe; -1 is an unknown size."""
+        sizes = self.partial_value(output)
+        if sizes is None or sizes.ndim != 1:
+            return None
+        return tuple(None if size is None or size == -1 else int(size) for size in sizes)
 
     def _check_inputs(self, node: Node) -> None:
         count = sum(_count(tensor, node.attrs) for tensor in node.operator.inputs)
         if len(node.inputs) != count:
             raise InvalidArgumentError(f"node {node.name!r} ({node.op}) takes {count} inputs, got {len(node.inputs)}")
-        expected = _flat_types(node.operator.inputs, node.attrs)
+        expected = flat_types(node.operator.inputs, node.attrs)
         names = _flat_names(node.operator.inputs, node.attrs)
         for name, wanted, given in zip(names, expected, node.inputs, strict=True):
             dtype = given.type
@@ -327,6 +341,9 @@ class Graph:
                 )
             if given._checked.graph is not self:
                 raise InvalidArgumentError(f"input {name!r} of node {node.name!r} is {given.name}, of another graph")
+        for control in node.control_inputs:
+            if control.graph is not self:
+                raise InvalidArgumentError(f"node {node.name!r} is to run after {control.name!r}, of another graph")
 
     def _inference(self, node: Node) -> Inference:
         return Inference(
@@ -337,6 +354,29 @@ class Graph:
             lambda i: self.constant_sizes(node.inputs[i]),
             len(node.dtypes),
         )
+
+
+_Known: TypeAlias = "npt.NDArray[Any] | None"
+
+
+def _known(
+    found: dict[Output, _Known],
+    output: Output,
+    needed: Callable[[Output], tuple[Output, ...]],
+    compute: Callable[[Output], _Known],
+) -> _Known:
+    """Return what is known of `output`, after that of everything that it takes, each found once."""
+    waiting = [output]  # no recursion: chains may be long
+    while waiting:
+        current = waiting[-1]
+        missing = [] if current in found else [given for given in needed(current) if given not in found]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if current not in found:
+            found[current] = compute(current)
+    return found[output]
 
 
 def _canonical_attrs(operator: Operator, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -376,11 +416,15 @@ def canonical_attr(op: str, attr: Attr, value: Any) -> Any:
 
 
 def _frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a read-only array that nobody else can write to."""
-    if value.flags.writeable or value.base is not None:
-        value = value.copy()
-        value.flags.writeable = False
-    return value
+    """Return `value` if nobody can write to it, through no array that it is a view of, or else a read-only copy."""
+    owner: Any = value
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if owner is None or isinstance(owner, bytes):
+        return value
+    copy = value.copy()
+    copy.flags.writeable = False
+    return copy
 
 
 def _count(tensor: Input, attrs: Mapping[str, Any]) -> int:
@@ -393,7 +437,8 @@ def _count(tensor: Input, attrs: Mapping[str, Any]) -> int:
     return count
 
 
-def _flat_types(tensors: tuple[Input, ...], attrs: Mapping[str, Any]) -> Iterator[DataType]:
+def flat_types(tensors: tuple[Input, ...], attrs: Mapping[str, Any]) -> Iterator[DataType]:
+    """Yield the element types of declared inputs or outputs, lists laid out flat."""
     for tensor in tensors:
         dtype = attrs[tensor.type] if tensor.type in attrs else DataType[tensor.type.upper()]
         for _ in range(_count(tensor, attrs)):

@@ -16,10 +16,10 @@ from gradops.graph._attr_values import attrs_from_proto, attrs_to_proto
 from gradops.graph._building import as_output
 from gradops.graph._errors import GraphDefError, UnknownOpError
 from gradops.graph._functions import CALLS, without_calls
-from gradops.graph._graph import Graph, Node, Operation, Output, _flat_types
+from gradops.graph._graph import Graph, Node, Operation, Output, flat_types
 from gradops.graph._registry import operator_named
 from gradops.graph._schema import message_class, protobuf
-from gradops.graph._scope import Scope
+from gradops.graph._scope import Scope, check_scope
 from gradops.graph._tensor_proto import MAX_SPLAT_BYTES, Allowance
 from gradops.graph._wire import (
     PRODUCER,
@@ -29,6 +29,7 @@ from gradops.graph._wire import (
     message_from_bytes,
     message_from_text,
     sorted_nodes,
+    tensor_named,
     wire_nodes,
 )
 from gradops.ops._operator import Operator
@@ -38,6 +39,8 @@ __all__ = ["Importer", "import_graph_def", "load_graph", "read_graph_def", "save
 _TEXT_SUFFIXES = (".pbtxt", ".prototxt", ".txt", ".textproto")
 #: Protobuf in C++ reads no more. In Python it writes any number.
 _MOST_BYTES = 2**31 - 1
+#: What the nodes of a file may claim to have; a few bytes can claim a million.
+_MOST_OUTPUTS = 2**22
 #: Before this producer, a placeholder of unknown shape was written as a scalar.
 _SCALAR_PLACEHOLDERS = 22
 
@@ -62,9 +65,14 @@ def save_graph(scope: Scope, path: str | os.PathLike[str]) -> None:
         The first error of the scope's status.
     GraphDefError
         If the graph takes 2 GiB or more, which TensorFlow does not read.
+    OSError
+        If the file cannot be written.
+    TypeError
+        If `scope` is none.
     ImportError
         If protobuf is not installed.
     """
+    check_scope(scope)
     path = Path(path)
     message = scope.to_graph_def()
     if path.suffix in _TEXT_SUFFIXES:
@@ -237,8 +245,11 @@ def import_graph_def(
     GradopsError
         The first error of the scope's status.
     TypeError
-        If `graph_def` is no message, or `input_map` has something else than tensors.
+        If `graph_def` is no message, `scope` no scope, or `input_map` has something else than tensors.
+    ImportError
+        If protobuf is not installed.
     """
+    check_scope(scope)
     scope.raise_error()
     message = _as_message(graph_def)
     if inline_functions:
@@ -296,13 +307,9 @@ class Importer:
         self._check_replaced()
         graph = self._scope.graph
         library = _merged_library(graph.library, self._message.library)
-        count, names = len(graph), self._scope._names._counters.copy()
-        try:
+        count = len(graph)
+        with self._scope.all_or_nothing():
             self._add_all(prefix)
-        except BaseException:
-            _truncate(graph, count)
-            self._scope._names._counters = names
-            raise
         graph.library = library
         graph.versions = _merged_versions(_versions(graph) if count else None, self._message.versions)
 
@@ -322,13 +329,17 @@ class Importer:
 
     def _add_all(self, prefix: str) -> None:
         target = self._scope.new_sub_scope(prefix)
+        outputs = 0
         for wire in self._order:
             try:
-                self.nodes[wire.name] = self._add(target, wire)
+                node = self.nodes[wire.name] = self._add(target, wire)
             except NotFoundError as error:
                 raise UnknownOpError(f"Node {wire.name!r}: {self._unknown(wire.proto.op, error)}") from error
             except (GradopsError, TypeError) as error:
                 raise GraphDefError(f"Node {wire.name!r} ({wire.proto.op}): {error}") from error
+            outputs += 0 if node is None else len(node.dtypes)
+            if outputs > _MOST_OUTPUTS:
+                raise GraphDefError(f"the nodes up to {wire.name!r} have more than {_MOST_OUTPUTS} outputs in all")
 
     def _unknown(self, op: str, error: NotFoundError) -> str:
         if op in CALLS or any(function.signature.name == op for function in self._message.library.function):
@@ -345,17 +356,16 @@ class Importer:
         attrs = attrs_from_proto(operator, wire.proto.attr, self._allowance)
         if operator.name == "Placeholder" and self._message.versions.producer < _SCALAR_PLACEHOLDERS:
             attrs["shape"] = attrs.get("shape") or None
-        name = target._join(wire.name)
+        name = target.reserve(wire.name)
         if target.graph.find(name) is not None:
             raise GraphDefError(f"Node name {name!r} already exists in the graph. Give a prefix")
-        _reserve(target, wire.name)
         return target.graph.add(
             operator.name,
             name,
             self._inputs(wire, operator, attrs),
             attrs,
             control_inputs=self._control_inputs(target, wire),
-            device=wire.proto.device or target._device,
+            device=wire.proto.device or target.device,
         )
 
     def _inputs(self, wire: WireNode, operator: Operator, attrs: Mapping[str, Any]) -> list[Output]:
@@ -374,24 +384,22 @@ class Importer:
         """Replace the results of unknown operators by placeholders of the types that are due."""
         known = {**{attr.name: attr.default for attr in operator.attrs}, **attrs}
         filled = list(inputs)
-        for i, dtype in zip(range(len(inputs)), _flat_types(operator.inputs, known), strict=False):
+        for i, dtype in zip(range(len(inputs)), flat_types(operator.inputs, known), strict=False):
             if filled[i] is None:
                 filled[i] = Output(self._scope.graph.add("Placeholder", "", attrs={"dtype": dtype}))
         return filled
 
     def _control_inputs(self, target: Scope, wire: WireNode) -> list[Node]:
         if not wire.inputs and not wire.control_inputs:
-            return list(target._control_inputs)
+            return list(target.control_inputs)
         return [node for name in wire.control_inputs if (node := self.nodes[name]) is not None]
 
 
 def _tensor(name: str) -> Tensor:
-    node, colon, digits = name.rpartition(":")
-    if not colon:
-        return Tensor(name, 0)
-    if not digits.isdecimal():
+    tensor = tensor_named(name)
+    if tensor is None:
         raise GraphDefError(f"{name!r} names no tensor: give 'name' or 'name:1'")
-    return Tensor(node, int(digits))
+    return tensor
 
 
 def _given_output(name: str, value: Any) -> Output:
@@ -399,21 +407,6 @@ def _given_output(name: str, value: Any) -> Output:
     if output is None:
         raise TypeError(f"input_map[{name!r}] must be an output of the scope's graph, not {value!r}")
     return output
-
-
-def _truncate(graph: Graph, count: int) -> None:
-    """Take the nodes from number `count` on away again."""
-    for node in graph.nodes[count:]:
-        if graph._by_name.get(node.name) is node:
-            del graph._by_name[node.name]
-    del graph.nodes[count:]
-    graph._values.clear()
-
-
-def _reserve(scope: Scope, path: str) -> None:
-    """Count "a/b" as taken below a scope, and "a": a later sub scope must not make a second "a/b"."""
-    for name in (path, path.partition("/")[0]):
-        scope._names._counters.setdefault(name, 0)
 
 
 def _merged_versions(old: Any, new: Any) -> Any:

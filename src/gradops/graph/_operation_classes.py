@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from gradops.errors import GradopsError, InvalidArgumentError
+from gradops.errors import GradopsError, InvalidArgumentError, ResourceExhaustedError
 from gradops.graph import _constants
 from gradops.graph._building import add_constant, build, inferred_attrs
 from gradops.graph._graph import Node, Operation, Output, canonical_attr
 from gradops.graph._registry import OPERATORS
-from gradops.graph._scope import Scope
+from gradops.graph._scope import Scope, check_scope
 from gradops.graph._types import DataType
+from gradops.ops._inference import Shape, describe
 from gradops.ops._operator import REQUIRED, Attr, Operator
 
 __all__ = ["Const", "OptionalAttrs", "TensorOperation", "operation_class"]
@@ -62,11 +64,13 @@ class TensorOperation:
 
     OPERATOR: ClassVar[Operator]
     Attrs: ClassVar[type[OptionalAttrs]]
+    __signature__: ClassVar[inspect.Signature]
     operation: Operation
+    __iter__: ClassVar[None] = None  # a tensor is no sequence, whatever Python makes of `__getitem__`
 
     def __init__(self, scope: Scope, *args: Any, **keywords: Any) -> None:
-        arguments = inspect.signature(type(self)).bind(scope, *args, **keywords).arguments
-        _check_scope(arguments.pop("scope"))
+        arguments = self.__signature__.bind(scope, *args, **keywords).arguments
+        check_scope(arguments.pop("scope"))
         operator = self.OPERATOR
         attrs = dict(_chained(type(self), arguments.pop("attrs", None)))
         inputs = [arguments.pop(tensor.name) for tensor in operator.inputs]
@@ -83,7 +87,7 @@ class TensorOperation:
         return self._output_named(0)
 
     def __getitem__(self, index: int) -> Output:
-        """Return output number `index`."""
+        """Return output number `index`; a wrong one is refused where it is used."""
         return Output(self.operation, index)
 
     def _output_named(self, position: int) -> Any:
@@ -102,11 +106,6 @@ class TensorOperation:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.operation!r}>"
-
-
-def _check_scope(scope: Any) -> None:
-    if not isinstance(scope, Scope):
-        raise TypeError(f"the first argument is a Scope, not {scope!r}")
 
 
 def _chained(cls: type[TensorOperation], attrs: Any) -> Mapping[str, Any]:
@@ -176,7 +175,7 @@ def _method(setter: str, attr: Attr) -> Callable[..., Any]:
 
 def _as_cpp(attr: Attr, value: Any) -> Any:
     """In C++, ``Placeholder::Shape({})`` is the shape of unknown rank; the keyword ``shape=()`` is a scalar's."""
-    return None if attr.kind == "shape" and value is not None and len(value) == 0 else value
+    return None if attr.kind == "shape" and isinstance(value, (list, tuple)) and not value else value
 
 
 def _starter(attrs_class: type[OptionalAttrs], setter: str, attr: Attr) -> staticmethod[[Any], Any]:
@@ -219,6 +218,9 @@ def _choices(attr: Attr) -> str:
     return f", one of {', '.join(attr.allowed)}" if attr.allowed else ""
 
 
+_CONST_SHAPE: Final = Attr("shape", "shape")
+
+
 class Const(TensorOperation):
     """A constant.
 
@@ -238,15 +240,15 @@ class Const(TensorOperation):
     Raises
     ------
     TypeError
-        If an argument is of a wrong kind. Ragged lists and a wrong count of elements are no
-        exception: they are kept in the scope's status.
+        If an argument is of a wrong kind. Ragged lists, a wrong count of elements and a shape that no
+        memory holds are no exception: they are kept in the scope's status.
     """
 
     OPERATOR = OPERATORS["Const"]
     Attrs = OptionalAttrs
 
     def __init__(self, scope: Scope, value: Any, dtype: Any = None, *, shape: Any = None) -> None:
-        _check_scope(scope)
+        check_scope(scope)
         wanted = None if dtype is None else DataType.of(dtype)
         self.operation = Operation(_constant(scope, value, wanted, shape) if scope.ok() else None)
 
@@ -258,7 +260,7 @@ def _constant(scope: Scope, value: Any, dtype: DataType | None, shape: Any) -> N
             _constants.to_array("value", value, dtype) if natural.dtype.kind != "i" or _is_integer(dtype) else natural
         )
         if shape is not None:
-            array = _reshaped(array, tuple(shape))
+            array = _reshaped(array, _CONST_SHAPE.check("Const", shape))
     except GradopsError as error:
         scope.update_status(error)
         return None
@@ -272,15 +274,21 @@ def _is_integer(dtype: DataType | None) -> bool:
     return dtype is not None and dtype.has_numpy and dtype.numpy.kind in "iu"
 
 
-def _reshaped(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    count = int(np.prod(shape, dtype=np.int64))
+def _reshaped(array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    if shape is None or None in shape:
+        raise InvalidArgumentError(f"Const: shape must be fully known, got {describe(shape)}")
+    sizes = tuple(size or 0 for size in shape)
+    count = math.prod(sizes)
     if array.ndim == 0:
-        return np.full(shape, array, array.dtype)
+        try:
+            return np.full(sizes, array, array.dtype)
+        except (MemoryError, ValueError):  # NumPy says the second where it cannot even count the bytes
+            raise ResourceExhaustedError(f"Const: no memory for a tensor of shape {describe(shape)}") from None
     if array.size != count:
         raise InvalidArgumentError(
             f"Cannot construct a tensor with {count} from an initializer list with {array.size} elements"
         )
-    return array.reshape(shape)
+    return array.reshape(sizes)
 
 
 Const.__module__ = "gradops.graph.ops"

@@ -17,6 +17,7 @@ from gradops.graph._view import NodeView, view
 __all__ = ["dot_of", "svg_of", "to_dot", "to_svg"]
 
 _MOST_NODES: Final = 500  # more cannot be read, and the layout of n layers takes n**2 steps
+_MOST_PARTS: Final = 50_000  # nodes, edges, and layers that edges cross; so many take a few seconds
 _LONGEST_LABEL: Final = 44
 
 #: Fill colours by operator; everything else is white.
@@ -41,6 +42,13 @@ def to_dot(graph: Scope | Graph) -> str:
     str
         A node is drawn with its name, operator, and each output's element type and shape; control
         inputs are dashed.
+
+    Raises
+    ------
+    GradopsError
+        The first error of the scope's status.
+    TypeError
+        If `graph` is neither.
     """
     return dot_of(view(graph))
 
@@ -51,7 +59,7 @@ def to_svg(graph: Scope | Graph) -> str:
     Parameters
     ----------
     graph : Scope or Graph
-        Of at most 500 nodes.
+        Of at most 500 nodes, whose edges cross at most 50000 layers in all.
 
     Returns
     -------
@@ -62,7 +70,11 @@ def to_svg(graph: Scope | Graph) -> str:
     Raises
     ------
     InvalidArgumentError
-        If there are more nodes. Graphviz draws what `to_dot` returns.
+        If it is larger. Graphviz draws what `to_dot` returns.
+    GradopsError
+        The first error of the scope's status.
+    TypeError
+        If `graph` is neither.
     """
     return svg_of(view(graph))
 
@@ -183,6 +195,7 @@ def svg_of(nodes: Sequence[NodeView]) -> str:
 def _boxes_and_edges(nodes: Sequence[NodeView]) -> tuple[list[_Box], list[_Edge]]:
     by_name = {node.name: _Box(node, _label(node), layer) for node, layer in _with_layers(nodes)}
     boxes, edges = list(by_name.values()), []
+    parts = 0
     for node in nodes:
         sources = [(name, index, False) for name, index in node.inputs]
         sources += [(name, 0, True) for name in node.control_inputs]
@@ -190,6 +203,12 @@ def _boxes_and_edges(nodes: Sequence[NodeView]) -> tuple[list[_Box], list[_Edge]
             if name not in by_name:
                 continue
             passed = [by_name[name], by_name[node.name]]
+            parts += 1 + max(0, passed[1].layer - passed[0].layer)
+            if parts > _MOST_PARTS:
+                raise InvalidArgumentError(
+                    f"to_svg draws edges through at most {_MOST_PARTS} layers in all, and the graph's cross more. "
+                    "Give to_dot's text to Graphviz"
+                )
             passed[1:1] = [_Box(None, [], layer) for layer in range(passed[0].layer + 1, passed[1].layer)]
             for upper, lower in itertools.pairwise(passed):
                 upper.below.append(lower)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from gradops.errors import GradopsError, InvalidArgumentError
 from gradops.graph._graph import Graph, Node, Operation, Output
 
-__all__ = ["CompositeOpScopes", "Scope"]
+__all__ = ["CompositeOpScopes", "Scope", "check_scope"]
 
 _COLOCATION = "loc:@"
 
@@ -18,11 +19,11 @@ class _Names:
     """The names in use on one level, of operations and child scopes alike."""
 
     def __init__(self) -> None:
-        self._counters: dict[str, int] = {}
+        self.counters: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
         """Return `name`, or the first of name_1, name_2, ... that is free; it counts as taken from then on."""
-        taken = self._counters
+        taken = self.counters
         unique = name
         while unique in taken:
             taken[name] += 1
@@ -31,7 +32,7 @@ class _Names:
         return unique
 
 
-@dataclass
+@dataclass(eq=False)
 class _Build:
     """What all scopes of one graph share."""
 
@@ -39,7 +40,7 @@ class _Build:
     error: GradopsError | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class _SingleUse:
     is_used: bool = False
 
@@ -89,7 +90,7 @@ class Scope:
 
     def new_sub_scope(self, name: str) -> Scope:
         """Return a scope whose names begin with this one's and `name`, made unique; "" is the same level."""
-        if not name:
+        if not _text("name", name):
             return replace(self, _op_name="", _single_use=None)
         path = self._join(self._names.unique(name))
         return replace(self, _path=path, _names=_Names(), _op_name="", _single_use=None)
@@ -118,19 +119,19 @@ class Scope:
 
     def with_device(self, device: str) -> Scope:
         """Return a scope that writes `device` on its nodes, as it is. It has no effect on where they run."""
-        return replace(self, _device=device)
+        return replace(self, _device=_text("device", device))
 
     def with_assigned_device(self, device: str) -> Scope:
         """Return a scope that notes `device` as the assigned one, which no file keeps."""
-        return replace(self, _assigned_device=device)
+        return replace(self, _assigned_device=_text("device", device))
 
     def with_xla_cluster(self, cluster: str) -> Scope:
         """Return a scope that writes the attribute ``_XlaCluster``."""
-        return replace(self, _xla_cluster=cluster)
+        return replace(self, _xla_cluster=_text("cluster", cluster))
 
     def with_kernel_label(self, label: str) -> Scope:
         """Return a scope that writes the attribute ``_kernel``."""
-        return replace(self, _kernel_label=label)
+        return replace(self, _kernel_label=_text("label", label))
 
     def colocate_with(self, operation: Any) -> Scope:
         """Return a scope that writes the attribute ``_class``: its nodes belong beside `operation`'s."""
@@ -176,11 +177,15 @@ class Scope:
 
         Raises
         ------
+        TypeError
+            If it is no `GradopsError`.
         GradopsError
             `error` itself, if this scope exits on errors.
         """
         if error is None:
             return
+        if not isinstance(error, GradopsError):
+            raise TypeError(f"a status is an error of gradops.errors, or None, not {error!r}")
         if self._build.error is None:
             self._build.error = error
         if self._exits_on_error:
@@ -189,7 +194,7 @@ class Scope:
     def raise_error(self) -> None:
         """Raise the first error if there is one."""
         if self._build.error is not None:
-            raise self._build.error
+            raise self._build.error.with_traceback(None)  # or every raise would make it longer
 
     # --- the graph ---
 
@@ -198,6 +203,16 @@ class Scope:
         """The graph that nodes are added to."""
         return self._build.graph
 
+    @property
+    def control_inputs(self) -> tuple[Node, ...]:
+        """The nodes that new ones run after."""
+        return self._control_inputs
+
+    @property
+    def device(self) -> str:
+        """The device that is written on new nodes."""
+        return self._device
+
     def to_graph_def(self) -> Any:
         """Return the graph as a TensorFlow GraphDef message; needs the extra ``gradops[graph]``.
 
@@ -205,6 +220,10 @@ class Scope:
         ------
         GradopsError
             The first error of the status.
+        GraphDefError
+            If a name or an attribute cannot be written.
+        ImportError
+            If protobuf is not installed.
         """
         self.raise_error()
         from gradops.graph._graphdef import to_graph_def  # protobuf is optional
@@ -219,23 +238,23 @@ class Scope:
         GradopsError
             The first error of the status.
         """
-        self.raise_error()
         from gradops.graph._picture import to_dot
 
-        return to_dot(self.graph)
+        return to_dot(self)
 
     def to_svg(self) -> str:
-        """Return a drawing of the graph.
+        """Return the graph as an SVG picture.
 
         Raises
         ------
         GradopsError
             The first error of the status.
+        InvalidArgumentError
+            If the graph is too large for a picture: over 500 nodes, or too many edges.
         """
-        self.raise_error()
         from gradops.graph._picture import to_svg
 
-        return to_svg(self.graph)
+        return to_svg(self)
 
     def unique_name_for_op(self, default: str) -> str:
         """Return the full name of the next operation, and count it as taken.
@@ -275,6 +294,26 @@ class Scope:
         node.assigned_device = self._assigned_device
         return node
 
+    def reserve(self, path: str) -> str:
+        """Count a name below this scope as taken, if it is not yet, and return it in full.
+
+        Of ``"a/b"``, so does ``"a"``: a later sub scope of that name must not make a second ``"a/b"``.
+        """
+        for name in (path, path.partition("/")[0]):
+            self._names.counters.setdefault(name, 0)
+        return self._join(path)
+
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Undo what is added to the graph, and which names are taken here, if the block raises an error."""
+        count, counters = len(self.graph), self._names.counters.copy()
+        try:
+            yield
+        except BaseException:
+            self.graph.truncate(count)
+            self._names.counters = counters
+            raise
+
     def _scope_attrs(self) -> dict[str, Any]:
         attrs: dict[str, Any] = {}
         if self._colocation:
@@ -287,6 +326,18 @@ class Scope:
 
     def _join(self, name: str) -> str:
         return f"{self._path}/{name}" if self._path and name else self._path + name
+
+
+def check_scope(scope: Any) -> None:
+    """Refuse anything that is no scope."""
+    if not isinstance(scope, Scope):
+        raise TypeError(f"expected a Scope, not {scope!r}")
+
+
+def _text(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text for argument {what!r}, not {value!r}")
+    return value
 
 
 def _listed(operations: Any) -> Iterable[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -16,16 +15,13 @@ from gradops.graph import _constants
 from gradops.graph._building import as_output
 from gradops.graph._folding import compute_attrs
 from gradops.graph._graph import Graph, Node, Operation, Output
-from gradops.graph._scope import Scope
+from gradops.graph._scope import Scope, check_scope
+from gradops.graph._wire import DEVICE, NODE_NAME, tensor_named
 
 __all__ = ["ClientSession"]
 
 _Array = npt.NDArray[Any]
 
-_NODE_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_>./-]*\Z")
-_DEVICE: Final = re.compile(
-    r"(/(job:[A-Za-z_]\w*|replica:\d+|task:\d+|device:[A-Za-z_]\w*(:(\d+|\*))?|(cpu|gpu|tpu|CPU|GPU|TPU):(\d+|\*)))*\Z"
-)
 _MOST_PLANS: Final = 128
 
 
@@ -55,10 +51,8 @@ class ClientSession:
     """
 
     def __init__(self, scope: Scope) -> None:
-        if not isinstance(scope, Scope):
-            raise TypeError(f"ClientSession takes a Scope, not {scope!r}")
+        check_scope(scope)
         self._scope = scope
-        self._names: Counter[str] = Counter()
         self._checked = 0
         self._plans: dict[Any, _Plan] = {}
 
@@ -114,7 +108,10 @@ class ClientSession:
 
     def _plan(self, feeds: tuple[Any, ...], fetches: tuple[Any, ...], targets: tuple[Any, ...]) -> _Plan:
         key = (feeds, fetches, targets)
-        plan = self._plans.get(key)
+        try:
+            plan = self._plans.get(key)
+        except TypeError:  # something that cannot be hashed is no tensor
+            return _planned(self._scope.graph, feeds, fetches, targets)
         if plan is None:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
@@ -122,18 +119,17 @@ class ClientSession:
         return plan
 
     def _check_new_nodes(self) -> None:
-        """Check what a scope lets pass and TensorFlow's session does not."""
-        nodes = self._scope.graph.nodes
-        while self._checked < len(nodes):
-            node = nodes[self._checked]
-            if self._names[node.name]:
+        """Check what a scope lets pass and TensorFlow's session does not; harmless from many threads at once."""
+        graph = self._scope.graph
+        count = len(graph)
+        for node in graph.nodes[self._checked : count]:
+            if graph.find(node.name) is not node:
                 raise InvalidArgumentError(f"Node name {node.name!r} is not unique in the graph")
-            if not _NODE_NAME.match(node.name):
+            if not NODE_NAME.fullmatch(node.name):
                 raise InvalidArgumentError(f"Node name {node.name!r} is not allowed: illegal op instance name")
-            if not _DEVICE.match(node.device):
+            if not DEVICE.fullmatch(node.device):
                 raise InvalidArgumentError(f"Malformed device specification {node.device!r} of node {node.name!r}")
-            self._names[node.name] += 1
-            self._checked += 1
+        self._checked = count
 
 
 def _listed(wanted: Any) -> tuple[Any, ...]:
@@ -163,13 +159,11 @@ def _tensor(graph: Graph, what: str, value: Any) -> Output:
 
 
 def _named(graph: Graph, what: str, name: str) -> Output:
-    node_name, colon, digits = name.rpartition(":")
-    if not colon:
-        node_name, digits = name, "0"
-    node = graph.find(node_name) if digits.isdecimal() else None
-    if node is None:
+    tensor = tensor_named(name)
+    node = None if tensor is None else graph.find(tensor.node)
+    if tensor is None or node is None:
         raise InvalidArgumentError(f"Tensor {name}, to {what}, was not found in the Graph")
-    return Output(node, int(digits))
+    return Output(node, tensor.output)
 
 
 def _target(graph: Graph, value: Any) -> Node:

@@ -142,12 +142,12 @@ def array_from_proto(proto: Any, allowance: Allowance) -> _Array:
         values = _from_content(content, dtype, count)
     else:
         values = _repeated(_from_field(proto, dtype, count), dtype, count, allowance)
+    values.flags.writeable = False  # and with it every view: the graph need not copy what nobody can write to
     try:
         # Values that are all one stay one: the steps from each to the next are 0 bytes.
         tensor = values.reshape(shape) if values.size == count else np.broadcast_to(values, shape)
     except ValueError as error:  # more axes, or a larger size beside a 0, than NumPy has
         raise GraphDefError(f"Cannot parse tensor from proto: a NumPy array cannot have shape {shape}") from error
-    tensor.flags.writeable = False
     return tensor
 
 

@@ -54,10 +54,14 @@ def view(graph: Scope | Graph) -> list[NodeView]:
     ------
     GradopsError
         The first error of the scope's status.
+    TypeError
+        If `graph` is neither.
     """
     if isinstance(graph, Scope):
         graph.raise_error()
         graph = graph.graph
+    if not isinstance(graph, Graph):
+        raise TypeError(f"expected a Scope or a Graph, not {graph!r}")
     return [view_node(node) for node in graph]
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "message_from_bytes",
     "message_from_text",
     "sorted_nodes",
+    "tensor_named",
     "wire_nodes",
 ]
 
@@ -135,10 +136,16 @@ def _control_input(node: str, text: str) -> str:
 
 
 def _data_input(node: str, text: str) -> Tensor:
-    match = _DATA_INPUT.fullmatch(text)
-    if match is None:
+    tensor = tensor_named(text)
+    if tensor is None:
         raise GraphDefError(f"Node {node!r} has an invalid input {text!r}. It is 'name', 'name:1' or '^name'")
-    return Tensor(match[1], int(match[2] or 0))
+    return tensor
+
+
+def tensor_named(text: str) -> Tensor | None:
+    """Return the tensor that ``"name"`` or ``"name:1"`` means; None for a text that names none."""
+    match = _DATA_INPUT.fullmatch(text)
+    return None if match is None else Tensor(match[1], int(match[2] or 0))
 
 
 def check_versions(versions: Any) -> None:

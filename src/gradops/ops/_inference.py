@@ -75,8 +75,8 @@ def sizes_input(node: Inference, i: int, name: str, count: int | None = None) ->
     if count is not None:
         length = merge_sizes(node.op, f"{count} and the number of values of {name}", count, length)
     sizes = node.sizes(i)
-    if sizes is None:
-        return None if length is None else (None,) * length
+    if sizes is None:  # a declared length may be anything; TensorFlow's tensors end at rank 254
+        return None if length is None or length > 254 else (None,) * length
     for size in sizes:
         if size is not None and size < 0:
             raise InvalidArgumentError(f"{node.op}: {name} must have sizes >= -1, got {describe(sizes)}")

@@ -153,6 +153,9 @@ class Operator:
         (output,) = self.outputs
         return output
 
+    def _check_type(self, op: str, dtype: np.dtype[Any]) -> None:
+        self.type_attr.check_type(op, dtype)
+
     @functools.cached_property
     def type_attr(self) -> Attr:
         """The attribute that gives the element type of the tensors declared as T."""
@@ -162,12 +165,10 @@ class Operator:
         """Check, convert and compute; give the result back as the caller's kind of array."""
         op = self.function
         given = {attr.name: attr.check(op, attrs[attr.name]) for attr in self.attrs if attr.name in attrs}
-        borrowed = arrays.borrow(op, self.inputs, inputs)
-        if borrowed.element_type is not None:
-            self.type_attr.check_type(op, borrowed.element_type)
-        if out is not None:
-            arrays.check_out(op, out, borrowed)
         try:
+            borrowed = arrays.borrow(op, self.inputs, inputs, self._check_type)
+            if out is not None:
+                arrays.check_out(op, out, borrowed)
             result = self.compute(*borrowed.tensors, out=out, **given)
         except MemoryError as error:  # of NumPy or the kernels; our own says more
             if isinstance(error, ResourceExhaustedError):
@@ -256,7 +257,7 @@ def _to_type(op: str, name: str, value: Any) -> np.dtype[Any]:
     try:
         dtype: np.dtype[Any] = np.dtype(value).newbyteorder("=")
         return dtype
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         raise TypeError(f"{op}: expected an element type for argument {name!r}, not {value!r}") from error
 
 

@@ -29,7 +29,7 @@ def size_vector(tensor: npt.NDArray[Any] | SizeVector) -> SizeVector:
 
 def size_vector_from_list(value: Any) -> SizeVector | None:
     """Return a list of sizes as a vector; None for anything but a list of ordinary int32 integers."""
-    if type(value) not in (list, tuple) or len(value) > _LONGEST:
+    if not isinstance(value, (list, tuple)) or len(value) > _LONGEST:
         return None
     values = tuple(value)
     if not all(type(size) is int and -(2**31) <= size < 2**31 for size in values):

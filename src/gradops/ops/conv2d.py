@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -169,6 +170,8 @@ def plan_convolution(
     sizes = conv.sizes_of(
         data_format, input_shape[layout.batch], in_channels, in_sizes, filter_shape, strides, dilations, placed
     )
+    if math.prod(sizes.output_shape) > 2**63 - 1:
+        raise InvalidArgumentError(f"{_OP}: a result of shape {sizes.output_shape} has more than 2**63 - 1 elements")
     if 0 not in sizes.output_shape and 0 not in sizes.input_shape:
         _check_filter_and_groups(filter_shape, sizes.groups)
     return conv.Convolution(_OP, "forward", sizes)

@@ -114,7 +114,8 @@ def _compute(
 ) -> npt.NDArray[Any]:
     shape = crops_shape(image, boxes, box_ind, crop_size)
     crops = arrays.empty(_OP, shape, np.dtype(np.float32), out)
-    image, boxes, box_ind = (arrays.contiguous(_OP, array) for array in (image, boxes, box_ind))
+    image = arrays.contiguous(_OP, image)
+    boxes, box_ind = np.array(boxes, order="C"), np.array(box_ind, order="C")  # what is checked is what is used
     if shape[0]:
         crop.check_box_ind_values(_OP, box_ind, image.shape[0])
         crop.check_boxes_finite(_OP, boxes)

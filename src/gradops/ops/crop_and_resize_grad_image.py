@@ -121,7 +121,8 @@ def _compute(
 ) -> npt.NDArray[Any]:
     shape = image_shape(grads, boxes, box_ind, image_size)
     image = arrays.empty(_OP, shape, T, out)
-    grads, boxes, box_ind = (arrays.contiguous(_OP, array) for array in (grads, boxes, box_ind))
+    grads = arrays.contiguous(_OP, grads)
+    boxes, box_ind = np.array(boxes, order="C"), np.array(box_ind, order="C")  # what is checked is what is used
     if grads.shape[0]:  # without boxes, TensorFlow asks nothing more of them
         crop.check_box_ind_values(_OP, box_ind, shape[0])
         crop.check_boxes_finite(_OP, boxes)

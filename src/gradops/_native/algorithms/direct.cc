@@ -103,7 +103,11 @@ Status run_direct(const Problem& problem, const DirectKernel<T>& kernel, const L
   const ImageSteps result_steps = {problem.result_height * problem.result_width * problem.result_channels,
                                    problem.result_width * problem.result_channels, problem.result_channels};
   const ptrdiff_t group_bytes = elements / problem.groups * static_cast<ptrdiff_t>(sizeof(T));
-  const ptrdiff_t tap_parts = std::max<ptrdiff_t>(1, ceil_div(group_bytes / blocks.count, kFilterBytes));
+  // Many classes (large strides) have few taps each, and would be visited in vain once per part.
+  const bool few_taps = static_cast<ptrdiff_t>(problem.rows.size() * problem.columns.size()) > kManyClasses;
+  const ptrdiff_t block_bytes = group_bytes / blocks.count;
+  const ptrdiff_t visited_bytes = few_taps ? block_bytes / (taps * problem.terms) * problem.most_terms : block_bytes;
+  const ptrdiff_t tap_parts = std::max<ptrdiff_t>(1, ceil_div(visited_bytes, kFilterBytes));
   const auto run = [&](ptrdiff_t group, ptrdiff_t block, ptrdiff_t pixel_part, const Pixels& pixels) {
     DirectTask<T> task;
     task.source = source + group * problem.terms;

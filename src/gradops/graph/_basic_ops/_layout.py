@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gradops.errors import InvalidArgumentError
 from gradops.graph._basic_ops._strided_slice import SliceSpec, slice_shape
+from gradops.graph._basic_ops._tensors import described_shape
 from gradops.graph._basic_ops._types import INDICES
 from gradops.ops._expressions import (
     GRAD,
@@ -66,11 +67,10 @@ def _reshape(tensor: _Array, shape: _Array) -> _Array:
 
 
 def _reshape_shape(node: Inference) -> Sequence[Shape]:
-    if node.shapes[1] is not None:
-        with_rank(node.op, "shape", node.shapes[1], 1)
+    sizes = described_shape(node, 1, "shape")
     given, wanted = node.shapes[0], node.value(1)
     if wanted is None or given is None or None in given:
-        return (node.sizes(1),)
+        return (sizes,)
     count = math.prod(size for size in given if size is not None)
     return (_full_shape(node.op, count, wanted.tolist()),)
 
@@ -156,10 +156,6 @@ def _strided_slice_grad(shape: _Array, begin: _Array, end: _Array, strides: _Arr
         raise InvalidArgumentError(f"StridedSliceGrad: dy has shape {dy.shape}, but the slice {result[index].shape}")
     result[index] = dy
     return result
-
-
-def _sizes_input(node: Inference) -> Sequence[Shape]:
-    return (node.sizes(0),)
 
 
 def _slice(x: _Array, begin: _Array, size: _Array) -> _Array:
@@ -486,7 +482,7 @@ OPERATORS = (
         attrs=(_T, Attr("Index", "type", allowed=INDICES), *_MASKS),
         outputs=(Input("output", "T"),),
         compute=_strided_slice_grad,
-        infer=_sizes_input,
+        infer=lambda node: (described_shape(node, 0, "shape"),),
         vjps={"dy": Call("StridedSlice", (GRAD, "begin", "end", "strides"), SAME)},
     ),
     Operator(

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from gradops.errors import InvalidArgumentError
 from gradops.graph._basic_ops._types import COMPLEX, FLOATS, INDICES, REALS
 from gradops.ops._expressions import GRAD, Call, Constant, Differentiated, Expression
-from gradops.ops._inference import Inference, Shape
+from gradops.ops._inference import Inference, Shape, sizes_input, with_rank
 from gradops.ops._operator import Attr, Input, Operator
 
-__all__ = ["OPERATORS", "same_shape"]
+__all__ = ["OPERATORS", "described_shape", "same_shape"]
 
 _Array = npt.NDArray[Any]
 
@@ -23,6 +23,13 @@ _Array = npt.NDArray[Any]
 def same_shape(node: Inference) -> Sequence[Shape]:
     """Shape function: the first input's shape."""
     return (node.shapes[0],)
+
+
+def described_shape(node: Inference, i: int, name: str) -> Shape:
+    """Return the shape that input `i`, a vector of any number of sizes, is known to describe."""
+    with_rank(node.op, name, node.shapes[i], 1)
+    # Without a look at the sizes, a vector of two billion of them would be a shape of two billion axes.
+    return None if node.sizes(i) is None else sizes_input(node, i, name)
 
 
 def _const_shape(node: Inference) -> Sequence[Shape]:
@@ -53,7 +60,7 @@ def _scalar_shape(node: Inference) -> Sequence[Shape]:  # noqa: ARG001
 
 
 def _fill_shape(node: Inference) -> Sequence[Shape]:
-    return (node.sizes(0),)
+    return (described_shape(node, 0, "dims"),)
 
 
 def _fill(dims: _Array, value: _Array, **_: Any) -> _Array:
