@@ -316,6 +316,85 @@ def test_gradients_of_box_gradients_by_grads_and_image(
         np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-5)
 
 
+def second_by_boxes(grads: Any, image: Any, boxes: Any, direction: Any) -> npt.NDArray[np.float64]:
+    """What CropAndResizeGradBoxes's gradient by boxes is, of every sample's four pixels."""
+    _, height, width, _ = image.shape
+
+    def samples(low: np.float32, high: np.float32, count: int, size: int) -> list[tuple[int, int, npt.NDArray[Any]]]:
+        f, last = np.float32, np.float32(size - 1)
+        ratio = last / f(max(count - 1, 1))
+        if count == 1:
+            at, by = [f(0.5 * float(low + high) * float(last))], [np.full(2, last / 2, float)]
+        else:
+            at = [low * last + f(i) * ((high - low) * ratio) for i in range(count)]
+            by = [np.array([last - f(i) * ratio, f(i) * ratio], float) for i in range(count)]
+        # without a sample, a cell of no extent
+        cells = [(int(np.floor(p)), int(np.ceil(p))) if 0 <= p <= last else (0, 0) for p in at]
+        return [(*cell, weights) for cell, weights in zip(cells, by, strict=True)]
+
+    result = np.zeros((len(boxes), 4))
+    for b, (y1, x1, y2, x2) in enumerate(np.asarray(boxes, np.float32)):
+        pixels = image[BOX_IND[b]].astype(float)
+        for i, (top, bottom, a) in enumerate(samples(y1, y2, grads.shape[1], height)):
+            for j, (left, right, c) in enumerate(samples(x1, x2, grads.shape[2], width)):
+                twist = pixels[bottom, right] - pixels[bottom, left] - pixels[top, right] + pixels[top, left]
+                by_both = float(np.vdot(grads[b, i, j], twist))
+                result[b, 0::2] += by_both * a * (direction[b, 1::2] @ c)
+                result[b, 1::2] += by_both * c * (direction[b, 0::2] @ a)
+    return result
+
+
+@pytest.mark.parametrize(("size", "dtype"), [((6, 5), "float"), ((1, 4), "double"), ((4, 7), "int32")])
+@pytest.mark.parametrize(("crop", "boxes"), BOX_GRADIENTS)
+def test_second_derivatives_by_boxes(size: tuple[int, int], crop: tuple[int, int], boxes: Any, dtype: str) -> None:
+    rng = np.random.default_rng(9)
+    root = Scope.new_root_scope()
+    image = rng.integers(-9, 9, (2, *size, 2)).astype(np.int32 if dtype == "int32" else dtype)
+    grads, direction = rng.uniform(-1, 1, (2, *crop, 2)).astype(np.float32), rng.uniform(-1, 1, (2, 4)).astype("f4")
+    x = placeholder(root, "boxes", F, 2, 4)
+    crops = ops.CropAndResize(root, image, x, BOX_IND, crop)
+    by_boxes = add_symbolic_gradients(root, [crops], [x], [ops.Const(root, grads)])
+    [second] = add_symbolic_gradients(root, by_boxes, [x], [ops.Const(root, direction)])
+    [found] = ClientSession(root).run({x: np.array(boxes, np.float32)}, [second])
+    np.testing.assert_allclose(found, second_by_boxes(grads, image, boxes, direction), rtol=1e-4, atol=1e-4)
+
+
+def test_derivatives_by_boxes_to_the_fourth_are_those_of_finite_differences() -> None:
+    """Of what is not linear in the crop, by all inputs at once; away from pixel edges, in float32."""
+    rng = np.random.default_rng(10)
+    root = Scope.new_root_scope()
+    image, boxes = placeholder(root, "image", F, 2, 3, 4, 2), placeholder(root, "boxes", F, 2, 4)
+    xs = [image, boxes]
+    fed = {
+        image: rng.uniform(-1, 1, (2, 3, 4, 2)).astype(np.float32),
+        boxes: np.array([[0.2, 0.15, 0.8, 0.85], [0.78, 0.23, 0.28, 0.49]], np.float32),
+    }
+    session = ClientSession(root)
+    y: Any = ops.Square(root, ops.CropAndResize(root, image, boxes, BOX_IND, [2, 2]))
+    for _ in range(4):
+        weights = rng.uniform(-1, 1, session.run(fed, [y])[0].shape).astype(np.float32)
+        grads = add_symbolic_gradients(root, [y], xs, [ops.Const(root, weights)])
+        for x, found in zip(xs, session.run(fed, grads), strict=True):
+            expected = numeric(
+                lambda y=y, w=weights: float(np.vdot(w.astype(float), session.run(fed, [y])[0])), fed[x], 2.0**-7
+            )
+            assert np.abs(found - expected).max() <= 5e-3 * np.abs(expected).max()
+        y = grads[1]
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3, 2), (2, 2, 3, 0)])
+def test_second_derivatives_of_nothing_are_zeros(shape: tuple[int, ...]) -> None:
+    root = Scope.new_root_scope()
+    n, depth = shape[0], shape[3]
+    shapes = {"grads": shape, "image": (2, 4, 5, depth), "boxes": (n, 4)}
+    inputs = [placeholder(root, name, F, *sizes) for name, sizes in shapes.items()]
+    y = ops.CropAndResizeGradBoxes(root, *inputs, BOX_IND[:n])
+    results = add_symbolic_gradients(root, [y], inputs)
+    fed = {x: np.full(sizes, 0.3, np.float32) for x, sizes in zip(inputs, shapes.values(), strict=True)}
+    for found, sizes in zip(ClientSession(root).run(fed, results), shapes.values(), strict=True):
+        np.testing.assert_array_equal(found, np.zeros(sizes))
+
+
 # --- where no gradient flows ---
 
 
@@ -374,12 +453,9 @@ def test_one_gradient_for_each_y_is_asked_for() -> None:
 
 def test_an_operator_without_a_gradient_is_not_found() -> None:
     root = Scope.new_root_scope()
-    x, boxes = placeholder(root, *X), placeholder(root, "boxes", F, 1, 4)
+    x = placeholder(root, *X)
     with pytest.raises(errors.NotFoundError, match="No gradient defined for op: Maximum"):
         add_symbolic_gradients(root, [ops.Maximum(root, x, x)], [x])
-    twice = ops.CropAndResizeGradBoxes(root, np.ones((1, 2, 2, 1), np.float32), np.ones((1, 3, 3, 1)), boxes, [0])
-    with pytest.raises(errors.NotFoundError, match="CropAndResizeGradBoxes: second derivatives"):
-        add_symbolic_gradients(root, [twice], [boxes])
 
 
 def test_gradients_that_tensorflow_refuses_are_in_the_status_and_raised() -> None:

@@ -24,7 +24,6 @@ from gradops.ops._expressions import (
     Gradients,
     Own,
     Result,
-    Undefined,
 )
 
 __all__ = ["add_symbolic_gradients"]
@@ -65,9 +64,9 @@ def add_symbolic_gradients(
     The nodes are those of TensorFlow's C++ function of this name, with the same names, wiring and
     types, wherever it has a gradient. It has none for Conv2DBackpropFilter, CropAndResizeGradImage,
     CropAndResizeGradBoxes, ReluGrad, BiasAddGrad, StridedSliceGrad and OnesLike, which have one
-    here, so gradients can be taken of gradients; all but the second by boxes. Where TensorFlow is
-    wrong, it is not followed: its convolution gradients lose `dilations` and `explicit_paddings`;
-    and where one of the `xs` is also among the `ys`, what flows into it from the others is lost.
+    here, so gradients can be taken of gradients. Where TensorFlow is wrong, it is not followed: its
+    convolution gradients lose `dilations` and `explicit_paddings`; and where one of the `xs` is also
+    among the `ys`, what flows into it from the others is lost.
     """
     scope.raise_error()
     outputs, inputs = _outputs("ys", ys), _outputs("xs", xs)
@@ -155,12 +154,7 @@ class _Backpropagation:
         emitter = _Emitter(self._scope, node, filled)
         for expression in table.first:
             emitter.emit(expression)
-        wanted = {name for name, given in _inputs_by_name(node).items() if self._leads_on(given)}
-        by_name = {
-            name: emitter.emit(expression)
-            for name, expression in table.of.items()
-            if name in wanted or not isinstance(expression, Undefined)
-        }
+        by_name = {name: emitter.emit(expression) for name, expression in table.of.items()}
         flat: list[Output | None] = []
         for name, given in _inputs_by_name(node).items():
             found = by_name.get(name)
@@ -169,9 +163,6 @@ class _Backpropagation:
             else:
                 flat.append(found if isinstance(found, Output) else None)
         return flat
-
-    def _leads_on(self, given: Output | list[Output]) -> bool:
-        return any(output.node() in self._between for output in (given if isinstance(given, list) else [given]))
 
     def _zeros(self, node: Node, index: int) -> Output:
         return Output(build(self._scope, operator_named("ZerosLike"), (Output(node, index),), {}))
@@ -261,8 +252,6 @@ class _Emitter:
                 return np.asarray(expression.value, expression.dtype)
             case Constant():
                 return Output(self._constant(expression))
-            case Undefined():
-                raise NotFoundError(f"No gradient defined for op: {self._node.op}: {expression.reason}")
             case Call():
                 return Output(self._call(expression))
 

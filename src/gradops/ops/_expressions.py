@@ -25,7 +25,6 @@ __all__ = [
     "Own",
     "Result",
     "ShapeOf",
-    "Undefined",
     "Vjps",
 ]
 
@@ -95,7 +94,7 @@ def ShapeOf(tensor: Expression) -> Call:  # noqa: N802
 
 
 #: An input's name, or one of the classes above; a tuple of them is a list of tensors.
-Expression: TypeAlias = "str | Grad | Own | Constant | Call | Result | Undefined | tuple[Expression, ...]"
+Expression: TypeAlias = "str | Grad | Own | Constant | Call | Result | tuple[Expression, ...]"
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,6 @@ class Differentiated:
     attrs: Mapping[str, Any]
     num_inputs: int
     num_outputs: int
-
-
-@dataclass(frozen=True)
-class Undefined:
-    """A gradient that exists on paper but that no expression here gives: asking for it is an error."""
-
-    reason: str
 
 
 #: What `Operator.vjps` may be.

@@ -10,6 +10,7 @@ constexpr ptrdiff_t kMostResults = 8;            // per group; more fill vectors
 constexpr ptrdiff_t kBandBytes = 768 << 10;      // planes of one band, in L2
 constexpr ptrdiff_t kSumsBytes = 4 * kBandBytes; // and its sums, about
 constexpr ptrdiff_t kLeastRows = 8;              // of a band, unless its planes need fewer
+constexpr double kSetupNanoseconds = 6000;       // of one call, whatever it computes
 constexpr ptrdiff_t kBatchTerms = 64;            // channels of the groups whose planes are made together
 
 bool same_taps(const AxisPhase& a, const AxisPhase& b) {
@@ -89,7 +90,7 @@ double strips_cost(const Problem& problem) {
     const double channels = product(set.phases(), problem.results);
     group += cells * (0.7 * channels + terms * static_cast<double>(set.taps()) * (0.06 + 0.03 * channels));
   }
-  return static_cast<double>(problem.groups) * group;
+  return kSetupNanoseconds + static_cast<double>(problem.groups) * group;
 }
 
 namespace {
